@@ -18,6 +18,7 @@
 #include "engine/base/units.h"
 #include "studies/mapping/bounds.h"
 #include "studies/mapping/fabric_network.h"
+#include "studies/mapping/gilmore_lawler.h"
 #include "studies/mapping/launch_file.h"
 #include "studies/mapping/matrix_file.h"
 #include "studies/mapping/patterns.h"
@@ -38,10 +39,12 @@ using namespace ibcoll::topology;
 
 /// The command line as it was typed.
 struct Arguments {
-  std::string network, matrix, pattern, method = "refine", objective = "hops", budget = "5s";
+  std::string network, hierarchy, distances, matrix, pattern, method = "refine", objective = "hops",
+                                                              budget = "5s";
   std::string distance = "torus", clock = "wall", output, output_file, hosts, json, plot, curve;
   std::vector<int> exclude;
-  int per_node = 1;
+  std::optional<int> per_node;
+  std::optional<double> imbalance;
   uint64_t seed = 1;
   bool scramble = false, no_simulation = false;
 };
@@ -56,6 +59,8 @@ struct Settings {
   std::vector<std::string> hosts;
   std::optional<Fabric> fabric = {};  ///< to simulate on; none where that would take too long
   Bounds bounds = {};
+  std::optional<double> gilmore_lawler = {};  ///< none where there are too many places for it
+  std::optional<double> fastest_rate = {};    ///< bytes a second of the fastest link, if known
 };
 
 /// What one method came to.
@@ -85,23 +90,41 @@ struct NamedNetwork {
   Network network;
   std::vector<std::string> hosts;
   std::optional<Fabric> fabric;
+  std::optional<double> fastest_rate;
 };
 
-Result<NamedNetwork> open_network(const std::string& text) {
+std::vector<std::string> numbered_hosts(int nodes) {
   std::vector<std::string> hosts;
+  for (int node = 0; node < nodes; ++node) hosts.push_back(fmt::format("node{}", node));
+  return hosts;
+}
+
+Result<NamedNetwork> open_network(const Arguments& arguments) {
+  if (arguments.network.empty() == arguments.hierarchy.empty())
+    return fail(ErrorCode::kInvalidArgument, "give one of --network and --hierarchy");
+  if (arguments.hierarchy.empty() != arguments.distances.empty())
+    return fail(ErrorCode::kInvalidArgument, "--hierarchy and --distances go together");
+  std::vector<std::string> hosts;
+  if (!arguments.hierarchy.empty()) {
+    IBCOLL_ASSIGN(Hierarchy hierarchy, Hierarchy::parse(arguments.hierarchy, arguments.distances));
+    hosts = numbered_hosts(hierarchy.nodes());
+    return NamedNetwork{std::move(hierarchy), std::move(hosts), {}, {}};
+  }
+  const std::string& text = arguments.network;
   if (text.starts_with("torus:") || text.starts_with("mesh:")) {
     IBCOLL_ASSIGN(Grid grid, Grid::parse(text));
-    for (int node = 0; node < grid.nodes(); ++node) hosts.push_back(fmt::format("node{}", node));
     std::optional<Fabric> fabric;
     if (grid.nodes() <= kMostSimulatedNodes) {
       if (auto made = sim::fabric_of(grid)) fabric = std::move(*made);
     }
-    return NamedNetwork{std::move(grid), std::move(hosts), std::move(fabric)};
+    hosts = numbered_hosts(grid.nodes());
+    return NamedNetwork{std::move(grid), std::move(hosts), std::move(fabric), sim::kGridLinkRate};
   }
   IBCOLL_ASSIGN(Fabric fabric, open_fabric(text));
   for (int host = 0; host < fabric.hosts(); ++host) hosts.push_back(fabric.node(host).name);
   IBCOLL_ASSIGN(RoutedNetwork network, tabled_network(fabric));
-  return NamedNetwork{std::move(network), std::move(hosts), std::move(fabric)};
+  const double fastest = network.fastest_rate();
+  return NamedNetwork{std::move(network), std::move(hosts), std::move(fabric), fastest};
 }
 
 /// The same traffic with its tasks in random order.
@@ -113,11 +136,28 @@ CommMatrix scrambled(const CommMatrix& matrix, uint64_t seed) {
   return matrix.renamed(name);
 }
 
+/// How many tasks a node takes.
+Result<int> tasks_a_node(const Arguments& arguments, const Settings& settings) {
+  if (!arguments.imbalance) return arguments.per_node.value_or(1);
+  if (arguments.per_node)
+    return fail(ErrorCode::kInvalidArgument, "give one of --per-node and --imbalance");
+  if (!(*arguments.imbalance >= 0) || *arguments.imbalance > 1e6)
+    return fail(ErrorCode::kInvalidArgument, "--imbalance {}: a percentage, 0 or more",
+                *arguments.imbalance);
+  const std::vector<char>& usable = settings.room.usable;
+  const auto nodes = usable.empty() ? node_count(settings.network)
+                                    : static_cast<int>(std::ranges::count(usable, 1));
+  if (nodes == 0) return 1;
+  const int even = (settings.matrix.tasks() + nodes - 1) / nodes;
+  return static_cast<int>(
+      std::min<double>(settings.matrix.tasks(), even * (1 + *arguments.imbalance / 100)));
+}
+
 Result<Settings> understand(const Arguments& arguments) {
   if (arguments.matrix.empty() == arguments.pattern.empty()) {
     return fail(ErrorCode::kInvalidArgument, "give one of --matrix and --pattern");
   }
-  IBCOLL_ASSIGN(NamedNetwork named, open_network(arguments.network));
+  IBCOLL_ASSIGN(NamedNetwork named, open_network(arguments));
   Settings settings{std::move(named.network), {}, {}, {}, 0, Clock::kWall, std::move(named.hosts)};
   IBCOLL_ASSIGN(settings.matrix, arguments.matrix.empty()
                                      ? parse_pattern(arguments.pattern, arguments.seed)
@@ -125,8 +165,8 @@ Result<Settings> understand(const Arguments& arguments) {
   if (arguments.scramble) settings.matrix = scrambled(settings.matrix, arguments.seed);
   if (!arguments.no_simulation && settings.matrix.pairs() <= kMostSimulatedPairs)
     settings.fabric = std::move(named.fabric);
+  settings.fastest_rate = named.fastest_rate;
   const int nodes = node_count(settings.network);
-  settings.room.per_node = arguments.per_node;
   if (!arguments.exclude.empty()) settings.room.usable.assign(nodes, 1);
   for (const int node : arguments.exclude) {
     if (node < 0 || node >= nodes) {
@@ -135,9 +175,12 @@ Result<Settings> understand(const Arguments& arguments) {
     }
     settings.room.usable[node] = 0;
   }
+  IBCOLL_ASSIGN(settings.room.per_node, tasks_a_node(arguments, settings));
   IBCOLL_TRY(check_room(settings.room, settings.network, settings.matrix.tasks()));
-  settings.bounds = lower_bounds(settings.matrix, settings.network, settings.room);
   settings.goal.mesh_hops = arguments.distance == "mesh";
+  settings.bounds = lower_bounds(settings.matrix, settings.network, settings.room);
+  settings.gilmore_lawler =
+      gilmore_lawler(settings.matrix, settings.network, settings.room, settings.goal.mesh_hops);
   settings.goal.link_share = arguments.objective == "hops"   ? 0
                              : arguments.objective == "both" ? 0.5
                                                              : 1;
@@ -160,7 +203,7 @@ void show_progress(tools::ProgressLine& line, const RefineProgress& progress) {
   shown = now;
   line.show(fmt::format("{:3.0f} % {:<7} hop-bytes {:.4g}, largest link {:.4g} bytes",
                         100 * progress.part, progress.stage, progress.best.hop_bytes,
-                        progress.best.max_link_bytes));
+                        progress.best.max_link_load));
 }
 
 Result<Outcome> run(const Settings& settings, const std::string& method, uint64_t seed) {
@@ -200,17 +243,39 @@ Result<Outcome> run(const Settings& settings, const std::string& method, uint64_
   return outcome;
 }
 
+/// Whether some links are slower than others.
+bool uneven(const Settings& settings) {
+  const auto* routed = std::get_if<RoutedNetwork>(&settings.network);
+  for (int link = 0; routed != nullptr && link < routed->links(); ++link) {
+    if (routed->slowness(link) > 1) return true;
+  }
+  return false;
+}
+
+/// What the busiest link takes, in microseconds; not a number where nobody knows how fast it is.
+double link_us(const Settings& settings, double load) {
+  return settings.fastest_rate ? load / *settings.fastest_rate * 1e6 : std::nan("");
+}
+
+/// The network as the command line names it.
+std::string named(const Arguments& arguments) {
+  if (arguments.hierarchy.empty()) return arguments.network;
+  return fmt::format("hierarchy {}, distances {}", arguments.hierarchy, arguments.distances);
+}
+
 /// How many links carry how much: a histogram of link loads, one line a method.
-Plot link_plot(const Arguments& arguments, const std::vector<Outcome>& outcomes) {
+Plot link_plot(const Arguments& arguments, const Settings& settings,
+               const std::vector<Outcome>& outcomes) {
   constexpr int kBins = 40;
   Plot plot;
   plot.title = "Bytes on the links";
-  plot.subtitle = fmt::format("{} on {}", arguments.pattern + arguments.matrix, arguments.network);
-  plot.x.label = "bytes on a link (MB)";
+  plot.subtitle = fmt::format("{} on {}", arguments.pattern + arguments.matrix, named(arguments));
+  plot.x.label = uneven(settings) ? "bytes that would take as long on the fastest link (MB)"
+                                  : "bytes on a link (MB)";
   plot.y.label = "links";
   double most = 0;
   for (const Outcome& outcome : outcomes) {
-    most = std::max(most, outcome.evaluation.max_link_bytes);
+    most = std::max(most, outcome.evaluation.max_link_load);
   }
   for (const Outcome& outcome : outcomes) {
     Series series;
@@ -218,7 +283,7 @@ Plot link_plot(const Arguments& arguments, const std::vector<Outcome>& outcomes)
     series.x.resize(kBins);
     series.y.assign(kBins, 0);
     for (int bin = 0; bin < kBins; ++bin) series.x[bin] = (bin + 0.5) * most / kBins / 1e6;
-    for (const double bytes : outcome.evaluation.link_bytes) {
+    for (const double bytes : outcome.evaluation.link_loads) {
       const int bin = most > 0 ? static_cast<int>(bytes / most * kBins) : 0;
       ++series.y[std::min(bin, kBins - 1)];
     }
@@ -233,13 +298,14 @@ Status draw_curve(const Arguments& arguments, const Settings& settings,
                   const std::vector<Outcome>& outcomes) {
   Plot plot;
   plot.title = "Hop-bytes against the largest link";
-  plot.subtitle = fmt::format("{} on {}", arguments.pattern + arguments.matrix, arguments.network);
+  plot.subtitle = fmt::format("{} on {}", arguments.pattern + arguments.matrix, named(arguments));
   plot.x.label = arguments.distance == "mesh" ? "hop x MB, without wraparound" : "hop x MB";
-  plot.y.label = "bytes on the largest link (MB)";
+  plot.y.label = uneven(settings) ? "largest link, as bytes on the fastest (MB)"
+                                  : "bytes on the largest link (MB)";
   const auto add = [&](Series& series, const Evaluation& evaluation) {
     series.x.push_back(
         (settings.goal.mesh_hops ? evaluation.hop_bytes_mesh : evaluation.hop_bytes) / 1e6);
-    series.y.push_back(evaluation.max_link_bytes / 1e6);
+    series.y.push_back(evaluation.max_link_load / 1e6);
   };
   Series curve{.name = "refine"};
   std::vector<Evaluation> points;
@@ -264,16 +330,33 @@ Status draw_curve(const Arguments& arguments, const Settings& settings,
 nlohmann::ordered_json to_json(const Arguments& arguments, const Settings& settings,
                                const Outcome& outcome) {
   return {{"method", outcome.method},
-          {"network", arguments.network},
+          {"network", named(arguments)},
           {"tasks", settings.matrix.tasks()},
           {"hop_bytes_mesh", outcome.evaluation.hop_bytes_mesh},
           {"hop_bytes_torus", outcome.evaluation.hop_bytes},
           {"max_link_bytes", outcome.evaluation.max_link_bytes},
+          {"max_link_us", link_us(settings, outcome.evaluation.max_link_load)},
           {"hop_bytes_bound", settings.bounds.hop_bytes},
-          {"max_link_bound", settings.bounds.max_link_bytes},
+          {"hop_bytes_gilmore_lawler", settings.gilmore_lawler.value_or(std::nan(""))},
+          {"max_link_bound", settings.bounds.max_link_load},
+          {"max_link_us_bound", link_us(settings, settings.bounds.max_link_load)},
           {"simulated_us", outcome.simulated_us},
           {"seconds", outcome.seconds},
           {"cpu_seconds", outcome.cpu_seconds}};
+}
+
+/// What no placement can go below.
+std::string bounds_text(const Settings& settings) {
+  const Bounds& bounds = settings.bounds;
+  std::string text = fmt::format("No placement is below {:.5g} hop x MB", bounds.hop_bytes / 1e6);
+  if (settings.gilmore_lawler) {
+    text += fmt::format(" (by Gilmore and Lawler {:.5g}{})", *settings.gilmore_lawler / 1e6,
+                        settings.goal.mesh_hops ? ", mesh" : "");
+  }
+  text += settings.fastest_rate
+              ? fmt::format(" or {:.5g} us on a link.\n", link_us(settings, bounds.max_link_load))
+              : fmt::format(" or {:.5g} MB on a link.\n", bounds.max_link_load / 1e6);
+  return text;
 }
 
 Status map_and_report(const Arguments& arguments) {
@@ -295,22 +378,23 @@ Status map_and_report(const Arguments& arguments) {
     IBCOLL_ASSIGN(Outcome outcome, run(settings, method, arguments.seed));
     outcomes.push_back(std::move(outcome));
   }
-  Table table({"method", "hop x MB (mesh)", "hop x MB (torus)", "largest link MB", "simulated us",
-               "seconds"});
+  Table table({"method", "hop x MB (mesh)", "hop x MB (torus)", "largest link MB",
+               "largest link us", "simulated us", "seconds"});
   for (const Outcome& outcome : outcomes) {
     json.write(to_json(arguments, settings, outcome));
     table.add_row(
         {outcome.method, fmt::format("{:.5g}", outcome.evaluation.hop_bytes_mesh / 1e6),
          fmt::format("{:.5g}", outcome.evaluation.hop_bytes / 1e6),
          fmt::format("{:.5g}", outcome.evaluation.max_link_bytes / 1e6),
+         settings.fastest_rate
+             ? fmt::format("{:.5g}", link_us(settings, outcome.evaluation.max_link_load))
+             : "-",
          std::isnan(outcome.simulated_us) ? "-" : fmt::format("{:.0f}", outcome.simulated_us),
          fmt::format("{:.2f}", outcome.seconds)});
   }
   const bool to_stdout = !arguments.output.empty() && arguments.output_file.empty();
   if (!json.to_stdout()) {
-    const std::string text = fmt::format(
-        "{}No placement is below {:.5g} hop x MB (torus) or {:.5g} MB on its largest link.\n",
-        table.text(), settings.bounds.hop_bytes / 1e6, settings.bounds.max_link_bytes / 1e6);
+    const std::string text = table.text() + bounds_text(settings);
     if (to_stdout) {
       (void)std::fputs(text.c_str(), stderr);
     } else {
@@ -318,7 +402,8 @@ Status map_and_report(const Arguments& arguments) {
     }
   }
   if (!arguments.curve.empty()) IBCOLL_TRY(draw_curve(arguments, settings, outcomes));
-  if (!arguments.plot.empty()) IBCOLL_TRY(link_plot(arguments, outcomes).write(arguments.plot));
+  if (!arguments.plot.empty())
+    IBCOLL_TRY(link_plot(arguments, settings, outcomes).write(arguments.plot));
   if (!arguments.output.empty()) {
     const std::string text =
         launch_file(kFormats.at(arguments.output), outcomes.back().placement, settings.hosts);
@@ -340,8 +425,11 @@ int main(int argc, char** argv) {
   tools::CommandLine app("Places ranks on the nodes of a network");
   Arguments a;
   app.option("--network", a.network,
-             "torus:AxBxC or mesh:AxB, any sides; or a fabric or its file, see below")
-      .required();
+             "torus:AxBxC or mesh:AxB, any sides; or a fabric or its file, see below");
+  app.option("--hierarchy", a.hierarchy,
+             "Instead of a network: 4:16:16 for sixteen racks of sixteen machines of four nodes");
+  app.option("--distances", a.distances,
+             "1:10:100: what a byte costs inside a machine, inside a rack and between racks");
   app.option("--matrix", a.matrix,
              "File of bytes sent: CSV, MatrixMarket, an edge list, or a METIS graph (NAME.graph)");
   app.option("--pattern", a.pattern, "Traffic of a known program, see below");
@@ -361,7 +449,9 @@ int main(int argc, char** argv) {
              "What the budget counts: wall time, or cpu, this process's time alone")
       .one_of({"wall", "cpu"})
       .with_default();
-  app.option("--per-node", a.per_node, "Ranks a node takes").with_default();
+  app.option("--per-node", a.per_node, "Ranks a node takes (default 1)");
+  app.option("--imbalance", a.imbalance,
+             "Instead of --per-node: a node takes this many percent more than an even share");
   app.option("--exclude", a.exclude, "Nodes that others use").delimiter(',');
   app.flag("--scramble", a.scramble, "Rename the tasks at random first");
   app.flag("--no-simulation", a.no_simulation,
@@ -380,6 +470,14 @@ int main(int argc, char** argv) {
              "Draw what hop-bytes a smaller largest link costs to this SVG file: six more runs "
              "of refine");
   app.footer(fmt::format(
+      "JSON: hop_bytes_torus and hop_bytes_mesh in bytes x hops, or x distances of a hierarchy; of "
+      "the "
+      "link that takes\nlongest, max_link_bytes and max_link_us (null in hierarchies, whose links "
+      "have "
+      "no rates); bounds that no placement\ncan go below: hop_bytes_bound, "
+      "hop_bytes_gilmore_lawler "
+      "(null beyond {} places; with --distance mesh of\nhop_bytes_mesh), max_link_us_bound and "
+      "max_link_bound, which is in bytes on the fastest link.\n"
       "Simulated time: all messages start at once and share links fairly (5 GB/s and 120 ns a hop "
       "on meshes and tori); left out for large matrices.\nThe matrix of a program: "
       "mpirun -x LD_PRELOAD=/FULL/PATH/libibcoll_mpi.so -x IBCOLL_MPI_RECORD=FILE ...\n"
@@ -391,7 +489,8 @@ int main(int argc, char** argv) {
       "  ib_map --network torus:8x8x8 --pattern sp:484 --objective link --budget 30s --plot l.svg\n"
       "  ib_map --network mesh:5x7 --matrix traffic.csv --output rankfile --output-file ranks\n"
       "  ib_map --network fat-tree:8,3 --pattern cg:256 --objective both\n"
-      "  ib_map --network torus:4x4 --matrix m.mtx --per-node 8 --output slurm --hosts hosts.txt",
-      pattern_help(), spec_help()));
+      "  ib_map --network torus:4x4 --matrix m.mtx --per-node 8 --output slurm --hosts hosts.txt\n"
+      "  ib_map --hierarchy 4:16:16 --distances 1:10:100 --matrix mesh.graph --imbalance 3",
+      kMostBoundedPlaces, pattern_help(), spec_help()));
   return tools::run_tool(app, argc, argv, [&] { return map_and_report(a); });
 }

@@ -116,7 +116,7 @@ class Annealer {
     double sum = 0;
     for (const int task : moved_) {
       const int here = node_of_[task];
-      if constexpr (std::is_same_v<Paths, Grid>) {  // as far there as back
+      if constexpr (kAsFarBack<Paths>) {
         for (const CommMatrix::Edge& edge : matrix_.both(task)) {
           const double hops = edge.bytes * hops_(here, node_of_[edge.task]);
           sum += is_moved_[edge.task] ? hops / 2 : hops;
@@ -292,7 +292,7 @@ class Annealer {
 
   void move(double temperature) {
     const bool of_boxes = random_.below(options_.between_boxes) == 0;
-    if (std::is_same_v<Paths, Grid> && !with_links_ && !of_boxes) {
+    if (kAsFarBack<Paths> && !with_links_ && !of_boxes) {
       exchange_by_hops(temperature);
       return;
     }
@@ -310,14 +310,14 @@ class Annealer {
     recompute();
     Evaluation now;
     now.hop_bytes = now.hop_bytes_mesh = hop_bytes_;
-    if (with_links_) now.max_link_bytes = *std::max_element(loads_.begin(), loads_.end());
+    if (with_links_) now.max_link_load = *std::max_element(loads_.begin(), loads_.end());
     const double value = goal_value(options_.goal, now);
     if (value < best_value_) {
       best_value_ = value;
       best_ = node_of_;
     }
     if (options_.progress) {
-      options_.progress(std::min(done, 1.0), now.hop_bytes, now.max_link_bytes);
+      options_.progress(std::min(done, 1.0), now.hop_bytes, now.max_link_load);
     }
   }
 
@@ -364,7 +364,7 @@ double goal_value(const Goal& goal, const Evaluation& evaluation) {
   const double hops = goal.mesh_hops ? evaluation.hop_bytes_mesh : evaluation.hop_bytes;
   const double share = std::clamp(goal.link_share, kTie, 1 - kTie);
   const auto logarithm = [](double x) { return std::log(std::max(x, 1e-300)); };
-  return (1 - share) * logarithm(hops) + share * logarithm(evaluation.max_link_bytes);
+  return (1 - share) * logarithm(hops) + share * logarithm(evaluation.max_link_load);
 }
 
 Placement anneal(const CommMatrix& matrix, const Network& network, const Room& room,

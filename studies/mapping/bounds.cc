@@ -42,6 +42,14 @@ std::vector<int> crowd(const RoutedNetwork& network) {
   return most_within;
 }
 
+std::vector<int> crowd(const Hierarchy& hierarchy) {
+  std::vector<int> at(1 + hierarchy.distance_at(hierarchy.levels() - 1));
+  at[0] = 1;
+  for (int level = 0; level < hierarchy.levels(); ++level)
+    at[hierarchy.distance_at(level)] += hierarchy.span(level + 1) - hierarchy.span(level);
+  return at;
+}
+
 /// The distance of each further place from a task's own, nearest first.
 std::vector<int> nearest_places(const std::vector<int>& crowd, int per_node, size_t count) {
   std::vector<int> distance;
@@ -74,6 +82,8 @@ double widest_node(const Paths& paths, const Room& room) {
     int links = 0;
     for (const int side : paths.sides()) links += side == 1 ? 0 : side == 2 ? 1 : 2;
     return links;
+  } else if constexpr (std::is_same_v<Paths, Hierarchy>) {
+    return 1;
   } else {
     double widest = 0;
     for (int node = 0; node < paths.nodes(); ++node) {
@@ -104,18 +114,18 @@ Bounds bounds_on(const CommMatrix& matrix, const Paths& paths, const Room& room)
   double links = 0;
   if constexpr (std::is_same_v<Paths, Grid>) {
     links = paths.usable_links();
-  } else {
+  } else if constexpr (std::is_same_v<Paths, RoutedNetwork>) {
     for (int link = 0; link < paths.links(); ++link) links += 1 / paths.slowness(link);
   }
-  if (links > 0) bounds.max_link_bytes = bounds.hop_bytes / links;
+  if (links > 0) bounds.max_link_load = bounds.hop_bytes / links;
   if (room.per_node > 1) return bounds;
-  bounds.max_link_bytes = std::max(bounds.max_link_bytes, matrix.largest());
+  bounds.max_link_load = std::max(bounds.max_link_load, matrix.largest());
   const double width = widest_node(paths, room);
   for (int task = 0; task < matrix.tasks() && width > 0; ++task) {
     double out = 0, in = 0;
     for (const CommMatrix::Edge& edge : matrix.out(task)) out += edge.bytes;
     for (const CommMatrix::Edge& edge : matrix.in(task)) in += edge.bytes;
-    bounds.max_link_bytes = std::max(bounds.max_link_bytes, std::max(out, in) / width);
+    bounds.max_link_load = std::max(bounds.max_link_load, std::max(out, in) / width);
   }
   return bounds;
 }

@@ -68,6 +68,43 @@ class GridWalk {
   std::vector<double> bytes_;
 };
 
+/// The same for hierarchies, not with Hierarchy::route either.
+class HierarchyWalk {
+ public:
+  explicit HierarchyWalk(const Hierarchy& hierarchy) : hierarchy_(hierarchy) {
+    int groups = hierarchy.nodes();
+    for (int level = 0; level < hierarchy.levels(); ++level) {
+      out_.emplace_back(groups);
+      in_.emplace_back(groups);
+      groups /= hierarchy.members(level);
+    }
+  }
+
+  void send(int from, int to, double bytes, Evaluation& evaluation) {
+    int distance = 0;
+    for (int level = 0; from != to; ++level) {
+      out_[level][from] += bytes;
+      in_[level][to] += bytes;
+      distance = hierarchy_.distance_at(level);
+      from /= hierarchy_.members(level);
+      to /= hierarchy_.members(level);
+    }
+    evaluation.hop_bytes += bytes * distance;
+  }
+  std::vector<double> loads() const {
+    std::vector<double> loads;
+    for (const auto* links : {&out_, &in_}) {
+      for (const std::vector<double>& level : *links)
+        loads.insert(loads.end(), level.begin(), level.end());
+    }
+    return loads;
+  }
+
+ private:
+  const Hierarchy& hierarchy_;
+  std::vector<std::vector<double>> out_, in_;  ///< of each level's groups
+};
+
 }  // namespace
 
 Status check_room(const Room& room, const Network& network, int tasks) {
@@ -112,25 +149,35 @@ Status check_placement(const Placement& placement, const Network& network, const
 
 Evaluation evaluate(const CommMatrix& matrix, const Network& network, const Placement& placement) {
   Evaluation evaluation;
-  if (const Grid* grid = std::get_if<Grid>(&network)) {
-    GridWalk walk(*grid);
-    for (const Flow& flow : matrix.flows()) {
+  const std::vector<Flow> flows = matrix.flows();
+  const auto walk_all = [&](auto walk) {
+    for (const Flow& flow : flows)
       walk.send(placement[flow.from], placement[flow.to], flow.bytes, evaluation);
-    }
-    evaluation.link_bytes = walk.loads();
+    evaluation.link_loads = walk.loads();
+  };
+  double slowest = 1;  ///< how slow the link is that takes longest
+  if (const Grid* grid = std::get_if<Grid>(&network)) {
+    walk_all(GridWalk(*grid));
+  } else if (const Hierarchy* hierarchy = std::get_if<Hierarchy>(&network)) {
+    walk_all(HierarchyWalk(*hierarchy));
+    evaluation.hop_bytes_mesh = evaluation.hop_bytes;
   } else {
     const RoutedNetwork& routed = std::get<RoutedNetwork>(network);
-    evaluation.link_bytes.resize(routed.links());
-    for (const Flow& flow : matrix.flows()) {
+    evaluation.link_loads.resize(routed.links());
+    for (const Flow& flow : flows) {
       routed.route(placement[flow.from], placement[flow.to], [&](int link) {
-        evaluation.link_bytes[link] += flow.bytes * routed.slowness(link);
+        evaluation.link_loads[link] += flow.bytes * routed.slowness(link);
         evaluation.hop_bytes += flow.bytes;
       });
     }
     evaluation.hop_bytes_mesh = evaluation.hop_bytes;
+    const auto most = std::max_element(evaluation.link_loads.begin(), evaluation.link_loads.end());
+    if (most != evaluation.link_loads.end())
+      slowest = routed.slowness(static_cast<int>(most - evaluation.link_loads.begin()));
   }
-  std::sort(evaluation.link_bytes.begin(), evaluation.link_bytes.end());
-  if (!evaluation.link_bytes.empty()) evaluation.max_link_bytes = evaluation.link_bytes.back();
+  std::sort(evaluation.link_loads.begin(), evaluation.link_loads.end());
+  if (!evaluation.link_loads.empty()) evaluation.max_link_load = evaluation.link_loads.back();
+  evaluation.max_link_bytes = evaluation.max_link_load / slowest;
   return evaluation;
 }
 

@@ -15,14 +15,16 @@ using Placement = std::vector<int>;
 
 /// The figures of one placement. Traffic inside a node costs nothing.
 struct Evaluation {
-  /// Sum over messages of bytes x hops of the route; on a torus with the wraparound links.
+  /// Sum over messages of bytes x hops of the route, or x distance in a hierarchy; on a torus with
+  /// the wraparound links.
   double hop_bytes = 0;
   /// The same counted without the wraparound links of a torus; elsewhere equal to hop_bytes.
   double hop_bytes_mesh = 0;
-  /// Bytes on the link that takes longest, as many as take as long on the fastest link.
-  double max_link_bytes = 0;
-  /// That of every link that a route can use, ascending.
-  std::vector<double> link_bytes;
+  /// The load of the link that takes longest: as many bytes as take as long on the fastest link.
+  double max_link_load = 0;
+  double max_link_bytes = 0;  ///< that the same link carries
+  /// The load of every link that a route can use, ascending.
+  std::vector<double> link_loads;
 };
 
 /// Which nodes may be used, and how many tasks each takes.

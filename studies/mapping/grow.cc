@@ -94,7 +94,10 @@ class Grower {
   static bool starts_at_edge(const Grid& grid, const GrowOptions& options) {
     return !grid.torus() || options.mesh_hops;
   }
-  static bool starts_at_edge(const RoutedNetwork&, const GrowOptions&) { return false; }
+  template <class Others>
+  static bool starts_at_edge(const Others&, const GrowOptions&) {
+    return false;
+  }
 
   double mean_ratio() {
     double graph = 0, network = 0;

@@ -4,14 +4,20 @@
 #include <array>
 #include <cmath>
 #include <numeric>
-#include <set>
 
-#include "studies/mapping/random.h"
+#include "studies/mapping/bisect.h"
 
 namespace ibcoll::topology {
 namespace {
 
 using Corner = std::array<int, Grid::kMaxDimensions>;
+
+/// How many tasks go into the first of two parts of a network that share `tasks` by their room.
+int share_of(int tasks, int room_first, int room_second) {
+  const double share = static_cast<double>(room_first) / (room_first + room_second);
+  return std::clamp(static_cast<int>(std::lround(tasks * share)), std::max(0, tasks - room_second),
+                    std::min(tasks, room_first));
+}
 
 /// A box of nodes and the tasks that go there.
 struct Piece {
@@ -27,11 +33,8 @@ class Halver {
         grid_(grid),
         room_(room),
         ring_(grid.torus() && !options.mesh_hops),
-        random_(options.seed),
-        centre_(matrix.tasks()),
-        piece_of_(matrix.tasks(), 0),
-        far_(matrix.tasks(), 0),
-        pull_(matrix.tasks(), 0) {}
+        bisector_(matrix, options.seed),
+        centre_(matrix.tasks()) {}
 
   Placement run() {
     Piece whole;
@@ -94,9 +97,8 @@ class Halver {
 
   /// Notes that a piece's tasks are somewhere in its box.
   void settle(const Piece& piece) {
-    ++pieces_;
+    bisector_.make_set(piece.tasks);
     for (const int task : piece.tasks) {
-      piece_of_[task] = pieces_;
       for (int d = 0; d < grid_.dimensions(); ++d) centre_[task][d] = middle(piece, d);
     }
   }
@@ -110,23 +112,20 @@ class Halver {
     first.sides[along] = (piece.sides[along] + 1) / 2;
     second.sides[along] = piece.sides[along] / 2;
     second.low[along] += first.sides[along];
-    const int all = static_cast<int>(piece.tasks.size());
-    const int room_first = room_in(first), room_second = room_in(second);
-    const double share = static_cast<double>(room_first) / (room_first + room_second);
-    const int count = std::clamp(static_cast<int>(std::lround(all * share)),
-                                 std::max(0, all - room_second), std::min(all, room_first));
+    const int count =
+        share_of(static_cast<int>(piece.tasks.size()), room_in(first), room_in(second));
     const double x_first = middle(first, along), x_second = middle(second, along);
     for (const int task : piece.tasks) {
-      pull_[task] = 0;
+      double& pull = bisector_.pull(task);
+      pull = 0;
       for (const CommMatrix::Edge& edge : matrix_.both(task)) {
-        if (piece_of_[edge.task] == piece_of_[task]) continue;
+        if (bisector_.set_of(edge.task) == bisector_.set_of(task)) continue;
         const double x = centre_[edge.task][along];
-        pull_[task] += edge.bytes * (apart(along, x, x_second) - apart(along, x, x_first));
+        pull += edge.bytes * (apart(along, x, x_second) - apart(along, x, x_first));
       }
     }
     first.tasks = piece.tasks;
-    order_from_rim(first.tasks);
-    cut(first.tasks, count, x_second - x_first);
+    bisector_.cut(first.tasks, count, x_second - x_first);
     second.tasks.assign(first.tasks.begin() + count, first.tasks.end());
     first.tasks.resize(count);
     settle(first);
@@ -134,115 +133,12 @@ class Halver {
     return {std::move(first), std::move(second)};
   }
 
-  /// Sorts tasks of one piece by their hops from a task at the rim, the end that is pulled to the
-  /// first half in front.
-  void order_from_rim(std::vector<int>& tasks) {
-    const int piece = piece_of_[tasks.front()];
-    std::vector<int> queue;
-    int rim = tasks[random_.below(static_cast<int>(tasks.size()))];
-    constexpr int kSweeps = 3;
-    for (int sweep = 0; sweep < kSweeps; ++sweep) {
-      for (const int task : tasks) far_[task] = 0;  // not reached
-      queue.clear();
-      size_t next = 0;
-      for (size_t head = 0; queue.size() < tasks.size();) {
-        if (head == queue.size()) {  // the next connected part
-          int start = rim;
-          while (far_[start] != 0) start = tasks[next++];
-          far_[start] = 1;
-          queue.push_back(start);
-        }
-        for (; head < queue.size(); ++head) {
-          for (const CommMatrix::Edge& edge : matrix_.both(queue[head])) {
-            if (piece_of_[edge.task] != piece || far_[edge.task] != 0) continue;
-            far_[edge.task] = far_[queue[head]] + 1;
-            queue.push_back(edge.task);
-          }
-        }
-      }
-      rim = queue.back();
-    }
-    double front = 0, back = 0;
-    for (size_t i = 0; i < queue.size(); ++i)
-      (i < queue.size() / 2 ? front : back) += pull_[queue[i]];
-    if (back > front) std::reverse(queue.begin(), queue.end());
-    tasks = queue;
-  }
-
-  /// Rearranges tasks so that the first `count` of them are a half that costs few hop-bytes;
-  /// `distance` hops lie between the halves.
-  void cut(std::vector<int>& tasks, int count, double distance) {
-    const int piece = piece_of_[tasks.front()];
-    const int all = static_cast<int>(tasks.size());
-    if (count == 0 || count == all) return;
-    std::vector<char>& side = side_;
-    std::vector<double>& gain = gain_;
-    side.resize(matrix_.tasks());
-    gain.resize(matrix_.tasks());
-    for (int i = 0; i < all; ++i) side[tasks[i]] = i < count ? 0 : 1;
-    constexpr int kPasses = 4;
-    for (int pass = 0; pass < kPasses; ++pass) {
-      using Entry = std::pair<double, int>;
-      std::array<std::set<Entry>, 2> open;
-      for (const int task : tasks) {
-        gain[task] = side[task] == 0 ? -pull_[task] : pull_[task];
-        for (const CommMatrix::Edge& edge : matrix_.both(task)) {
-          if (piece_of_[edge.task] != piece) continue;
-          gain[task] += edge.bytes * distance * (side[edge.task] == side[task] ? -1 : 1);
-        }
-        open[side[task]].insert({-gain[task], task});
-      }
-      std::vector<int> moved;
-      double sum = 0, best = 0;
-      size_t kept = 0;
-      int in_first = count, idle = 0;
-      constexpr int kPatience = 400;
-      // One from each side in turn, so that the halves keep their sizes.
-      while (idle < kPatience) {
-        const int from = in_first >= count ? 0 : 1;
-        if (open[from].empty()) break;
-        const auto [negated, task] = *open[from].begin();
-        open[from].erase(open[from].begin());
-        sum -= negated;
-        side[task] ^= 1;
-        in_first += from == 0 ? -1 : 1;
-        moved.push_back(task);
-        for (const CommMatrix::Edge& edge : matrix_.both(task)) {
-          if (piece_of_[edge.task] != piece) continue;
-          auto& entries = open[side[edge.task]];
-          const auto found = entries.find({-gain[edge.task], edge.task});
-          const double change =
-              2 * edge.bytes * distance * (side[edge.task] == side[task] ? -1 : 1);
-          gain[edge.task] += change;
-          if (found == entries.end()) continue;  // has moved in this pass
-          entries.erase(found);
-          entries.insert({-gain[edge.task], edge.task});
-        }
-        ++idle;
-        if (in_first == count && sum > best * (1 + 1e-12)) {
-          best = sum;
-          kept = moved.size();
-          idle = 0;
-        }
-      }
-      for (size_t i = kept; i < moved.size(); ++i) side[moved[i]] ^= 1;
-      if (kept == 0) break;
-    }
-    std::stable_partition(tasks.begin(), tasks.end(), [&](int task) { return side[task] == 0; });
-  }
-
   const CommMatrix& matrix_;
   const Grid& grid_;
   const Room& room_;
   const bool ring_;
-  FastRandom random_;
+  Bisector bisector_;
   std::vector<std::array<double, Grid::kMaxDimensions>> centre_;  ///< of each task's box
-  std::vector<int> piece_of_;
-  int pieces_ = 0;
-  std::vector<int> far_;      ///< scratch of order_from_rim
-  std::vector<double> pull_;  ///< hop-bytes that a task saves in the first half, by those outside
-  std::vector<char> side_;    ///< scratch of cut
-  std::vector<double> gain_;
 };
 
 }  // namespace
@@ -251,6 +147,52 @@ Placement place_by_halving(const CommMatrix& matrix, const Grid& grid, const Roo
                            const HalvingOptions& options) {
   if (matrix.tasks() == 0) return {};
   return Halver(matrix, grid, room, options).run();
+}
+
+Placement place_by_halving(const CommMatrix& matrix, const Hierarchy& hierarchy, const Room& room,
+                           uint64_t seed) {
+  Bisector bisector(matrix, seed);
+  Placement placement(matrix.tasks());
+  // What is outside of a group is equally far from all that is in it: groups are cut one by one.
+  struct Part {
+    int first_node, nodes, level;
+    std::vector<int> tasks;
+  };
+  std::vector<Part> parts{{0, hierarchy.nodes(), hierarchy.levels(), {}}};
+  parts[0].tasks.resize(matrix.tasks());
+  std::iota(parts[0].tasks.begin(), parts[0].tasks.end(), 0);
+  const auto room_on = [&](int first_node, int nodes) {
+    int places = 0;
+    for (int node = first_node; node < first_node + nodes; ++node)
+      places += room.allows(node) ? room.per_node : 0;
+    return places;
+  };
+  while (!parts.empty()) {
+    Part part = std::move(parts.back());
+    parts.pop_back();
+    if (part.tasks.empty()) continue;
+    if (part.nodes == 1) {
+      for (const int task : part.tasks) placement[task] = part.first_node;
+      continue;
+    }
+    while (hierarchy.span(part.level - 1) == part.nodes) --part.level;
+    const int member = hierarchy.span(part.level - 1);
+    Part rest = part;
+    part.nodes = (part.nodes / member + 1) / 2 * member;
+    rest.first_node += part.nodes;
+    rest.nodes -= part.nodes;
+    const int count =
+        share_of(static_cast<int>(part.tasks.size()), room_on(part.first_node, part.nodes),
+                 room_on(rest.first_node, rest.nodes));
+    bisector.cut(part.tasks, count, hierarchy.distance_at(part.level - 1));
+    rest.tasks.assign(part.tasks.begin() + count, part.tasks.end());
+    part.tasks.resize(count);
+    bisector.make_set(part.tasks);
+    bisector.make_set(rest.tasks);
+    parts.push_back(std::move(part));
+    parts.push_back(std::move(rest));
+  }
+  return placement;
 }
 
 }  // namespace ibcoll::topology

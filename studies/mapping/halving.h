@@ -11,10 +11,14 @@ struct HalvingOptions {
   uint64_t seed = 1;
 };
 
-/// Boxes of nodes are cut across their longest side. The first cut of a set of tasks goes between
-/// those near and far from its rim; passes of moves with the greatest gain in hop-bytes improve it
-/// (Fiduccia, Mattheyses 1982). Time O(pairs log(pairs) log(nodes)). For rooms that hold the tasks.
+/// Boxes of nodes are cut across their longest side, tasks as bisect.h says. Time O(pairs
+/// log(pairs) log(nodes)). For rooms that hold the tasks.
 Placement place_by_halving(const CommMatrix& matrix, const Grid& grid, const Room& room,
                            const HalvingOptions& options);
+
+/// The same for a hierarchy, whose groups are cut into halves of their members, the largest groups
+/// first.
+Placement place_by_halving(const CommMatrix& matrix, const Hierarchy& hierarchy, const Room& room,
+                           uint64_t seed);
 
 }  // namespace ibcoll::topology

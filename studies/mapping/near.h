@@ -1,6 +1,6 @@
 #pragma once
 /// Hop counts and nearby nodes as the inner loops of the searches need them: one interface over
-/// grids and tabled networks.
+/// grids, hierarchies and tabled networks.
 
 #include <algorithm>
 #include <cstdint>
@@ -155,6 +155,42 @@ class Neighbours<Grid> {
   const Grid& grid_;
   std::vector<int> strides_, wide_;
   int reach_ = 1;
+};
+
+/// Nearby means: in the same group, and the smaller the group the nearer.
+template <>
+class Neighbours<Hierarchy> {
+ public:
+  explicit Neighbours(const Hierarchy& hierarchy) : hierarchy_(hierarchy) {}
+  /// In the same group of the first level; now and then in one of the next.
+  int beside(int node, FastRandom& random) const {
+    int level = 1;
+    while (level < hierarchy_.levels() && random.below(4) == 0) ++level;
+    return around(node, level, random);
+  }
+  /// In the same group of this level.
+  int around(int node, int level, FastRandom& random) const {
+    const int span = hierarchy_.span(level);
+    return node - node % span + random.below(span);
+  }
+  template <class Visit>
+  void for_each_near(int node, Visit&& visit) const {
+    visit(node);
+    for (int level = 1, count = 1; level <= hierarchy_.levels() && count < kMost; ++level) {
+      const int inner = hierarchy_.span(level - 1), span = hierarchy_.span(level);
+      const int skipped = node - node % inner;
+      for (int other = node - node % span; other < node - node % span + span; ++other) {
+        if (other >= skipped && other < skipped + inner) continue;
+        if (count++ == kMost) return;
+        visit(other);
+      }
+    }
+  }
+  int reach() const { return hierarchy_.levels(); }
+
+ private:
+  static constexpr int kMost = 24;
+  const Hierarchy& hierarchy_;
 };
 
 }  // namespace ibcoll::topology

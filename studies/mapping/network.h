@@ -1,14 +1,16 @@
 #pragma once
-/// The networks that tasks are mapped onto: grids, whose routes are computed, and any other, whose
-/// routes are tabled.
+/// The networks that tasks are mapped onto: grids and hierarchies, whose routes are computed, and
+/// any other, whose routes are tabled.
 
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "engine/base/result.h"
 #include "studies/mapping/grid.h"
+#include "studies/mapping/hierarchy.h"
 
 namespace ibcoll::topology {
 
@@ -55,15 +57,20 @@ class RoutedNetwork {
   std::vector<int> links_on_route_;
 };
 
-using Network = std::variant<Grid, RoutedNetwork>;
+using Network = std::variant<Grid, Hierarchy, RoutedNetwork>;
 
 inline int node_count(const Network& network) {
   return std::visit([](const auto& paths) { return paths.nodes(); }, network);
 }
 std::string network_name(const Network& network);
 
+/// Whether it is as far back as there between all nodes, as the type tells.
+template <class Paths>
+inline constexpr bool kAsFarBack = !std::is_same_v<Paths, RoutedNetwork>;
+
 /// How many times longer than on the fastest link of its network a byte takes on a link.
 inline double slowness(const Grid&, int) { return 1; }
+inline double slowness(const Hierarchy&, int) { return 1; }
 inline double slowness(const RoutedNetwork& network, int link) { return network.slowness(link); }
 
 }  // namespace ibcoll::topology

@@ -118,20 +118,32 @@ class Refiner {
   void collect_quick_starts() {
     add_start(in_order(matrix_.tasks(), network_, room_), "order");
     fold_pattern();
-    if (const Grid* grid = std::get_if<Grid>(&network_)) {
+    if (std::holds_alternative<Grid>(network_)) {
       add_mopt(JoinRule::kNone);
       const double before = part();
       add_mopt(JoinRule::kMinCost);
       part_of_merging_ = part() - before;
-      constexpr int kLeast = 3, kMost = 1000;
-      constexpr double kPartForHalving = 0.05;
-      const bool many = options_.limits.moves == INT64_MAX && options_.goal.link_share == 0;
-      const double until = part() + kPartForHalving;
-      for (int i = 0; i < kLeast || (many && i < kMost && part() < until); ++i) {
-        const HalvingOptions halving{options_.goal.mesh_hops, options_.seed * 1000003 + i};
-        add_start(place_by_halving(matrix_, *grid, room_, halving), "halving");
-      }
     }
+    constexpr int kLeast = 3, kMost = 1000;
+    constexpr double kPartForHalving = 0.05;
+    const bool many = options_.limits.moves == INT64_MAX && options_.goal.link_share == 0;
+    const double until = part() + kPartForHalving;
+    for (int i = 0; i < kLeast || (many && i < kMost && part() < until); ++i) {
+      if (!halve(options_.seed * 1000003 + i)) break;
+    }
+  }
+
+  /// False where the network is of a kind that is not halved.
+  bool halve(uint64_t seed) {
+    if (const Grid* grid = std::get_if<Grid>(&network_)) {
+      const HalvingOptions halving{options_.goal.mesh_hops, seed};
+      add_start(place_by_halving(matrix_, *grid, room_, halving), "halving");
+    } else if (const Hierarchy* hierarchy = std::get_if<Hierarchy>(&network_)) {
+      add_start(place_by_halving(matrix_, *hierarchy, room_, seed), "halving");
+    } else {
+      return false;
+    }
+    return true;
   }
 
   void collect_slow_starts() {
@@ -205,7 +217,7 @@ class Refiner {
     const std::optional<Units> units = equal_fours(matrix_);
     if (!units) return false;
     const std::vector<Tiling> tilings = tile_torus(matrix_, *units, *grid);
-    if (tilings.empty() || tilings.front().largest >= best_evaluation_.max_link_bytes) return false;
+    if (tilings.empty() || tilings.front().largest >= best_evaluation_.max_link_load) return false;
     const double best_start = best_value_;
     // What a tiling is worth shows in the units' first order already.
     struct Start {

@@ -12,6 +12,8 @@
 
 #include <numeric>
 
+#include "studies/mapping/small.h"
+
 namespace ibcoll::topology {
 namespace {
 
@@ -25,6 +27,7 @@ struct Library {
   decltype(&SCOTCH_archExit) arch_exit;
   decltype(&SCOTCH_archMeshX) arch_mesh;
   decltype(&SCOTCH_archTorusX) arch_torus;
+  decltype(&SCOTCH_archTleaf) arch_tree;
   decltype(&SCOTCH_stratInit) strat_init;
   decltype(&SCOTCH_stratExit) strat_exit;
   decltype(&SCOTCH_stratGraphMapBuild) strat_build;
@@ -55,6 +58,7 @@ Result<Library> load() {
                         find(handle, "SCOTCH_archExit", library.arch_exit) &&
                         find(handle, "SCOTCH_archMeshX", library.arch_mesh) &&
                         find(handle, "SCOTCH_archTorusX", library.arch_torus) &&
+                        find(handle, "SCOTCH_archTleaf", library.arch_tree) &&
                         find(handle, "SCOTCH_stratInit", library.strat_init) &&
                         find(handle, "SCOTCH_stratExit", library.strat_exit) &&
                         find(handle, "SCOTCH_stratGraphMapBuild", library.strat_build) &&
@@ -88,18 +92,39 @@ void make_fit(const CommMatrix& matrix, const Network& network, const Room& room
       homeless.push_back(task);
     }
   }
-  const Grid& grid = std::get<Grid>(network);
-  for (const int task : homeless) {
-    int best = -1;
-    for (int node = 0; node < grid.nodes(); ++node) {
-      if (free[node] > 0 && (best < 0 || grid.distance(placement[task], node) <
-                                             grid.distance(placement[task], best))) {
-        best = node;
-      }
-    }
-    placement[task] = best;
-    --free[best];
+  std::visit(
+      [&](const auto& paths) {
+        for (const int task : homeless) {
+          const int here = placement[task];
+          int best = -1;
+          for (int node = 0; node < paths.nodes(); ++node) {
+            if (free[node] > 0 &&
+                (best < 0 || paths.distance(here, node) < paths.distance(here, best)))
+              best = node;
+          }
+          placement[task] = best;
+          --free[best];
+        }
+      },
+      network);
+}
+
+/// Tells Scotch of a network, which is no table of routes; what its functions return.
+int build(const Library& library, const Network& network, SCOTCH_Arch& arch) {
+  if (const Grid* grid = std::get_if<Grid>(&network)) {
+    std::vector<SCOTCH_Num> sides(grid->sides().begin(), grid->sides().end());
+    const auto dimensions = static_cast<SCOTCH_Num>(sides.size());
+    return grid->torus() ? library.arch_torus(&arch, dimensions, sides.data())
+                         : library.arch_mesh(&arch, dimensions, sides.data());
   }
+  // Scotch begins with the largest groups.
+  const Hierarchy& hierarchy = std::get<Hierarchy>(network);
+  std::vector<SCOTCH_Num> members, distances;
+  for (int level = hierarchy.levels() - 1; level >= 0; --level) {
+    members.push_back(hierarchy.members(level));
+    distances.push_back(hierarchy.distance_at(level));
+  }
+  return library.arch_tree(&arch, hierarchy.levels(), members.data(), distances.data());
 }
 
 }  // namespace
@@ -107,16 +132,15 @@ void make_fit(const CommMatrix& matrix, const Network& network, const Room& room
 Result<Placement> scotch_map(const CommMatrix& matrix, const Network& network, const Room& room,
                              const ScotchOptions& options) {
   IBCOLL_TRY(check_room(room, network, matrix.tasks()));
-  const Grid* grid = std::get_if<Grid>(&network);
-  if (grid == nullptr) {
-    return fail(ErrorCode::kUnsupported, "Scotch is asked about meshes and tori only, not {}",
+  if (std::holds_alternative<RoutedNetwork>(network)) {
+    return fail(ErrorCode::kUnsupported,
+                "Scotch is asked about meshes, tori and hierarchies only, not {}",
                 network_name(network));
   }
   IBCOLL_ASSIGN(const Library library, load());
   // Scotch takes whole weights; scale so that their sum stays far from overflow.
   const double scale = std::min(1.0, 1e8 / std::max(1.0, matrix.total_bytes()));
-  std::vector<SCOTCH_Num> start{0}, ends, weights,
-      sides(grid->sides().begin(), grid->sides().end());
+  std::vector<SCOTCH_Num> start{0}, ends, weights;
   for (int task = 0; task < matrix.tasks(); ++task) {
     for (const CommMatrix::Edge& edge : matrix.both(task)) {
       ends.push_back(edge.task);
@@ -128,15 +152,16 @@ Result<Placement> scotch_map(const CommMatrix& matrix, const Network& network, c
   SCOTCH_Arch arch;
   library.graph_init(&graph);
   library.arch_init(&arch);
-  const auto dimensions = static_cast<SCOTCH_Num>(sides.size());
   const int built = library.graph_build(&graph, 0, matrix.tasks(), start.data(), start.data() + 1,
                                         nullptr, nullptr, static_cast<SCOTCH_Num>(ends.size()),
                                         ends.data(), weights.data()) |
-                    (grid->torus() ? library.arch_torus(&arch, dimensions, sides.data())
-                                   : library.arch_mesh(&arch, dimensions, sides.data()));
+                    build(library, network, arch);
   const SCOTCH_Num strategies[] = {
       SCOTCH_STRATDEFAULT, SCOTCH_STRATQUALITY,   SCOTCH_STRATSPEED,      SCOTCH_STRATBALANCE,
       SCOTCH_STRATSAFETY,  SCOTCH_STRATRECURSIVE, SCOTCH_STRATSCALABILITY};
+  // How much more than an even share the fullest node may take.
+  const double places = usable_slots(network, room);
+  const double slack = std::max(0.0, places / std::max(1, matrix.tasks()) - 1);
   Placement best;
   double best_value = 0;
   library.random_seed(static_cast<SCOTCH_Num>(options.seed));
@@ -148,7 +173,7 @@ Result<Placement> scotch_map(const CommMatrix& matrix, const Network& network, c
     library.strat_init(&strategy);
     std::vector<SCOTCH_Num> part(matrix.tasks(), 0);
     const bool done = library.strat_build(&strategy, strategies[run % std::size(strategies)],
-                                          grid->nodes(), 0.0) == 0 &&
+                                          node_count(network), slack) == 0 &&
                       library.graph_map(&graph, &arch, &strategy, part.data()) == 0;
     library.strat_exit(&strategy);
     if (!done) continue;

@@ -16,8 +16,8 @@ struct ScotchOptions {
 /// The best of the mappings that Scotch makes with each of its strategies (default, quality, speed,
 /// balance, safety, recursive, scalability) and new seeds until the time is over, each strategy at
 /// least once. Where Scotch puts more tasks on a node than fit, those of least traffic go to the
-/// nearest node with room. Refuses networks that aren't grids, and says
-/// so when libscotch is missing.
+/// nearest node with room. Refuses networks that are neither grids nor
+/// hierarchies, and says so when libscotch is missing.
 Result<Placement> scotch_map(const CommMatrix& matrix, const Network& network, const Room& room,
                              const ScotchOptions& options);
 

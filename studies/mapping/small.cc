@@ -39,7 +39,7 @@ class SmallProblem {
     }
     evaluation.hop_bytes_mesh = evaluation.hop_bytes;  // hops_ are what the goal counts
     for (const double load : loads_)
-      evaluation.max_link_bytes = std::max(evaluation.max_link_bytes, load);
+      evaluation.max_link_load = std::max(evaluation.max_link_load, load);
     return goal_value(goal_, evaluation);
   }
 

@@ -10,11 +10,10 @@
 namespace ibcoll::sim {
 
 Result<topology::Fabric> fabric_of(const topology::Grid& grid) {
-  constexpr double kLinkBandwidth = 5e9;
   constexpr int64_t kHopNs = 120;
   topology::LinkSpeeds speeds;
-  speeds.bandwidth = kLinkBandwidth * 2 * topology::Grid::kMaxDimensions;
-  speeds.trunks = {kLinkBandwidth};
+  speeds.bandwidth = kGridLinkRate * 2 * topology::Grid::kMaxDimensions;
+  speeds.trunks = {kGridLinkRate};
   speeds.latency_ns = kHopNs;
   return topology::grid_fabric(grid.sides(), grid.torus(), 1, speeds);
 }

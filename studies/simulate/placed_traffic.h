@@ -9,8 +9,11 @@
 
 namespace ibcoll::sim {
 
-/// A grid as a fabric: links of 5 GB/s and 120 ns a hop as in the paper on MOPT, and hosts whose
-/// own links hold nothing up.
+/// Bytes a second of a grid's links, as in the paper on MOPT.
+inline constexpr double kGridLinkRate = 5e9;
+
+/// A grid as a fabric: links of that rate and 120 ns a hop, and hosts whose own links hold nothing
+/// up.
 Result<topology::Fabric> fabric_of(const topology::Grid& grid);
 
 /// Time until the last byte of all messages that the matrix adds up is delivered when they all

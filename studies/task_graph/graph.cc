@@ -36,9 +36,9 @@ std::vector<TaskId> find_cycle(const TaskGraph& graph,
       }
     }
   }
-  path.erase(path.begin(), path.begin() + visited[at]);
-  std::reverse(path.begin() + 1, path.end());
-  return path;
+  std::vector<TaskId> cycle(path.begin() + visited[at], path.end());
+  std::reverse(cycle.begin() + 1, cycle.end());
+  return cycle;
 }
 
 }  // namespace

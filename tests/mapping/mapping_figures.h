@@ -67,7 +67,7 @@ inline Figures checked(const CommMatrix& matrix, const Grid& grid, const Room& r
   EXPECT_NEAR(evaluation.hop_bytes, figures.hop_bytes, 1e-9 * figures.hop_bytes);
   EXPECT_NEAR(evaluation.hop_bytes_mesh, figures.hop_bytes_mesh, 1e-9 * figures.hop_bytes_mesh);
   EXPECT_NEAR(evaluation.max_link_bytes, figures.max_link_bytes, 1e-9 * figures.max_link_bytes);
-  EXPECT_EQ(evaluation.link_bytes.size(), static_cast<size_t>(grid.usable_links()));
+  EXPECT_EQ(evaluation.link_loads.size(), static_cast<size_t>(grid.usable_links()));
   return figures;
 }
 

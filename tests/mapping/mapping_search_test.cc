@@ -165,7 +165,7 @@ TEST(MappingSearch, NothingIsBelowTheBounds) {
       const Bounds bounds = lower_bounds(matrix, grid, {});
       const Figures figures = checked(matrix, grid, {}, refine(matrix, grid, {}, moves(0.5, 2000)));
       EXPECT_LE(bounds.hop_bytes, figures.hop_bytes * (1 + 1e-12)) << network;
-      EXPECT_LE(bounds.max_link_bytes, figures.max_link_bytes * (1 + 1e-12)) << network;
+      EXPECT_LE(bounds.max_link_load, figures.max_link_bytes * (1 + 1e-12)) << network;
       EXPECT_GT(bounds.hop_bytes, 0);
     }
   }
@@ -175,7 +175,7 @@ TEST(MappingSearch, NothingIsBelowTheBounds) {
   const Figures identity = checked(matrix, grid, {}, in_order(64, grid, {}));
   const Bounds bounds = lower_bounds(matrix, grid, {});
   EXPECT_DOUBLE_EQ(bounds.hop_bytes, identity.hop_bytes);
-  EXPECT_DOUBLE_EQ(bounds.max_link_bytes, identity.max_link_bytes);
+  EXPECT_DOUBLE_EQ(bounds.max_link_load, identity.max_link_bytes);
 }
 
 TEST(MappingSearch, HalvingKeepsNeighboursTogether) {

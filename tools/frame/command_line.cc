@@ -102,6 +102,8 @@ template Option Command::option(const std::string&, uint64_t&, const std::string
 template Option Command::option(const std::string&, double&, const std::string&) const;
 template Option Command::option(const std::string&, std::string&, const std::string&) const;
 template Option Command::option(const std::string&, std::optional<int>&, const std::string&) const;
+template Option Command::option(const std::string&, std::optional<double>&,
+                                const std::string&) const;
 template Option Command::option(const std::string&, std::optional<int64_t>&,
                                 const std::string&) const;
 template Option Command::option(const std::string&, std::optional<uint64_t>&,
