@@ -307,6 +307,15 @@ inline constexpr Variable kVariables[] = {
              "their lowest ranks): `node[01-16],fat1`. Empty: the names of the machines; for "
              "emulated servers, the first hosts of the network."},
     {.group = VariableGroup::kAlgorithms,
+     .name = "IBCOLL_FABRIC_PERMITTED",
+     .type = VariableType::kString,
+     .default_value = "",
+     .help =
+         "Pairs of hosts of `IBCOLL_FABRIC` that may send data to each other, in either "
+         "direction: `fat1:node01,fat1:node02`. In plans of `contention_free`, messages of other "
+         "pairs pass through hosts in between. All other algorithms, and tokens, use all pairs. "
+         "The value of rank 0 counts. Empty: all hosts may send to each other."},
+    {.group = VariableGroup::kAlgorithms,
      .name = "IBCOLL_FABRIC_ERROR",
      .type = VariableType::kString,
      .default_value = "auto",

@@ -88,8 +88,10 @@ void Context::open_plans(const ContextOptions& options) {
   if (!fabric) return;
   plan_sources_.transfers.emplace(
       std::move(*fabric),
-      contention_free::PlanStoreOptions{
-          .tokens_ahead = true, .directory = options.plan_cache, .saves_dropped = saves_plans()});
+      contention_free::PlanStoreOptions{.permitted = job_->fabric_order().permitted,
+                                        .tokens_ahead = true,
+                                        .directory = options.plan_cache,
+                                        .saves_dropped = saves_plans()});
 }
 
 void Context::make_multicasts(const ContextOptions& options) {

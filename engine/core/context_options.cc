@@ -18,6 +18,7 @@ Result<ContextOptions> ContextOptions::from_environment(const std::optional<Shap
   IBCOLL_ASSIGN(options.transport, config_choice("IBCOLL_TRANSPORT"));
   IBCOLL_ASSIGN(options.fabric.fabric, config_string("IBCOLL_FABRIC"));
   IBCOLL_ASSIGN(options.fabric.hosts, config_string("IBCOLL_FABRIC_HOSTS"));
+  IBCOLL_ASSIGN(options.fabric.permitted, config_string("IBCOLL_FABRIC_PERMITTED"));
   IBCOLL_ASSIGN(const std::string error, config_string("IBCOLL_FABRIC_ERROR"));
   IBCOLL_ASSIGN(options.fabric.error, topology::parse_error(error, "IBCOLL_FABRIC_ERROR"));
   IBCOLL_ASSIGN(options.plan_cache, config_string("IBCOLL_PLAN_CACHE"));

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <vector>
 
+#include "engine/base/units.h"
 #include "engine/core/share.h"
 #include "engine/planner/server_order.h"
 #include "topology/host_names.h"
@@ -57,6 +58,20 @@ Result<std::vector<int>> hosts_of_servers(const topology::Fabric& fabric,
   return fail(ErrorCode::kInvalidArgument,
               "{}: IBCOLL_FABRIC_HOSTS can say what the servers' hosts are called there",
               hosts.error().message);
+}
+
+/// The hosts of IBCOLL_FABRIC_PERMITTED, a pair after the other.
+Result<std::vector<int>> permitted_hosts(const topology::Fabric& fabric, const std::string& pairs) {
+  std::vector<std::string> names;
+  for (const std::string_view pair : split(pairs, ',')) {
+    const auto ends = split(pair, ':');
+    if (ends.size() != 2) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "IBCOLL_FABRIC_PERMITTED: '{}' is not a pair of hosts like a:b", pair);
+    }
+    names.insert(names.end(), ends.begin(), ends.end());
+  }
+  return topology::find_hosts(fabric, names);
 }
 
 /// The order, and all of the result that rank 0 knows.
@@ -122,6 +137,9 @@ Result<FabricOrder> order_servers(Bootstrap& bootstrap, const FabricSetting& set
   }
   IBCOLL_TRY(share(bootstrap, known_order));
   IBCOLL_TRY(share_network(bootstrap, setting, result));
+  std::string permitted = setting.permitted;
+  IBCOLL_TRY(share(bootstrap, permitted));
+  IBCOLL_ASSIGN(result.permitted, permitted_hosts(*result.network, permitted));
   IBCOLL_TRY(share(bootstrap, order));
   IBCOLL_TRY(share(bootstrap, result.hosts));
   IBCOLL_ASSIGN(shape, renumber_servers(shape, order));

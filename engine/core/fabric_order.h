@@ -12,7 +12,7 @@
 
 namespace ibcoll {
 
-/// The network between servers, as IBCOLL_FABRIC and IBCOLL_FABRIC_HOSTS name it.
+/// The network between servers, as IBCOLL_FABRIC and what begins so name it.
 struct FabricSetting {
   std::string fabric;  ///< what topology::open_fabric takes; empty: not known
   /// Names of the servers' hosts in that fabric, a list in the order of the servers (each numbered
@@ -24,6 +24,9 @@ struct FabricSetting {
   std::optional<double> error = {};
   /// What opens it.
   Result<topology::Fabric> (*open)(const std::string&) = topology::open_fabric;
+  /// Pairs of hosts of the fabric that may send to each other, "a:b,b:c", for plans. Empty: all
+  /// may.
+  std::string permitted = {};
 };
 
 /// Where the servers are in the network, and what numbering them anew has brought. The latter is
@@ -32,7 +35,9 @@ struct FabricOrder {
   std::vector<int> hosts;  ///< the fabric's host of each server as numbered now; on all ranks
   std::string fabric;      ///< empty: not known
   std::optional<topology::Fabric> network = {};  ///< the fabric itself; on all ranks
-  int moved = 0;                                 ///< servers that have another number now
+  /// Hosts of the fabric that may send to each other, a pair after the other; empty: all may.
+  std::vector<int> permitted = {};
+  int moved = 0;  ///< servers that have another number now
   /// What a walk over the servers (2-Level Ring, SA) takes: ServerOrder's, before and now.
   double before = 0, after = 0;
 

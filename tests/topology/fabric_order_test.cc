@@ -107,6 +107,36 @@ TEST(FabricOrder, EmulatedServersStandOnTheFirstHosts) {
             "");
 }
 
+/// Servers 0, 1 and 2 stand on hosts 2, 0 and 1, so that of the pairs of hosts here the servers'
+/// are 1-2 and 0-2.
+TEST(FabricOrder, PlansKeepToPairsOfHostsThatMaySend) {
+  JobOptions job{parse_layout("1,2,1").value(), true, {}};
+  job.context.fabric = {"single-switch:4", "h2,h0,h1"};
+  job.context.fabric.permitted = "h0:h1,h1:h2,h3:h0";
+  EXPECT_EQ(run_job(job,
+                    [&](const RankView& view) {
+                      Context& context = view.context;
+                      const std::vector<int>& hosts = context.job().fabric_order().hosts;
+                      const auto plan = context.plan_sources().transfers->find(
+                          Collective::kAlltoall, context.shape(), hosts, 0, 1000);
+                      if (!view.good(plan, "plan")) return;
+                      int relayed = 0;
+                      for (const TransferPlan::Transfer& transfer : (*plan)->transfers) {
+                        const int from = hosts[transfer.from], to = hosts[transfer.to];
+                        if (from + to == 2) view.complain("from h0 to h2");
+                        if (transfer.forwards != TransferPlan::kNone) ++relayed;
+                      }
+                      if (relayed != 2) view.complain("nothing goes by way of h1");
+                    }),
+            "");
+  for (const auto& [pairs, why] :
+       {std::pair{"h0:h1,h1", "'h1' is not a pair of hosts like a:b"}, {"h0:h9", "no host 'h9'"}}) {
+    job.context.fabric.permitted = pairs;
+    EXPECT_THAT(run_job(job, [](const RankView& view) { view.complain("was let in"); }),
+                HasSubstr(why));
+  }
+}
+
 TEST(FabricOrder, WhatCannotBeIsRefusedByName) {
   EXPECT_THAT(refusal("2,1", "fat-tree:2,2", "h0,h9"),
               HasSubstr("IBCOLL_FABRIC=fat-tree:2,2: the fabric xgft:2x2/1x2 has no host 'h9'"));

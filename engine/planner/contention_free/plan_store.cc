@@ -44,6 +44,21 @@ uint64_t bytes_of(int64_t block_bytes) {
   return block_bytes < 0 ? kUnequalBytes : static_cast<uint64_t>(std::max<int64_t>(block_bytes, 1));
 }
 
+/// The pairs of servers whose hosts are one of the pairs of hosts.
+std::vector<std::pair<int, int>> permitted_servers(const topology::Fabric& fabric,
+                                                   const std::vector<int>& permitted,
+                                                   std::span<const int> hosts) {
+  std::vector<int> server_at(fabric.hosts(), -1);
+  for (size_t server = 0; server < hosts.size(); ++server)
+    server_at[hosts[server]] = static_cast<int>(server);
+  std::vector<std::pair<int, int>> pairs;
+  for (size_t i = 0; i < permitted.size(); i += 2) {
+    const int a = server_at[permitted[i]], b = server_at[permitted[i + 1]];
+    if (a >= 0 && b >= 0) pairs.emplace_back(a, b);
+  }
+  return pairs;
+}
+
 }  // namespace
 
 Kind kind_of(Collective collective) {
@@ -101,6 +116,8 @@ PlanStore::Shaped& PlanStore::shaped(const Shape& shape, std::span<const int> ho
   inputs.fabric = &fabric_;
   inputs.hosts.assign(hosts.begin(), hosts.end());
   inputs.tokens_ahead = options_.tokens_ahead;
+  if (!options_.permitted.empty())
+    inputs.permitted = permitted_servers(fabric_, options_.permitted, hosts);
   Shaped& added = *shapes_.emplace_back(std::make_unique<Shaped>(shape.hash(), inputs));
   if (options_.directory.empty() || access(path_of(added).c_str(), F_OK) != 0) return added;
   if (const Status loaded = added.plans.load(path_of(added)); !loaded) {

@@ -14,6 +14,9 @@
 namespace ibcoll::contention_free {
 
 struct PlanStoreOptions {
+  /// Hosts of the fabric that may send to each other, either way, a pair after the other; empty:
+  /// all may.
+  std::vector<int> permitted = {};
   /// Tokens go out by the known latency before the transfer is all there; else when it is, which
   /// takes longer but can be proved without a clock (studies/verification/link_sharing.h).
   bool tokens_ahead = true;
