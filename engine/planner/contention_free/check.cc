@@ -239,7 +239,9 @@ class Checker {
           piece.bytes = std::min(source.bytes, plan_.piece_bytes);
           start = std::max(start, source.end_ns - length_ns(source) + length_ns(piece));
         });
-        if (t.rate > plan_.transfers[t.forwards].rate * (1 + 1e-9)) {
+        const Transfer& source = plan_.transfers[t.forwards];
+        const bool in_pieces = source.bytes > plan_.piece_bytes;
+        if (in_pieces && t.rate > source.rate * (1 + 1e-9)) {
           return wrong(i, "goes faster than what it forwards");
         }
       }

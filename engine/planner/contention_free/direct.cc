@@ -14,7 +14,8 @@ namespace ibcoll::contention_free {
 
 namespace {
 
-constexpr int kHopsToNeighbour = 3;
+/// Neighbours a server: with more, what goes from neighbour to neighbour is no help.
+constexpr size_t kMostNeighbours = 32;
 /// What is this near to the bound is not cut into more parts.
 constexpr double kEnough = 1.02;
 /// Bytes of a part.
@@ -26,35 +27,78 @@ constexpr uint64_t kMostCopies = 100'000;
 constexpr size_t kMostForTrees = 100'000'000;
 constexpr double kRoundingRate = 1e-9;
 
-/// Pairs of servers whose route is a cable between their switches, by sender.
-std::vector<std::pair<int, int>> neighbouring(const Problem& problem) {
-  const topology::Fabric& fabric = problem.fabric;
-  std::vector<int> server_at(fabric.nodes(), -1);
-  for (int s = 0; s < problem.servers; ++s) {
-    int& there = server_at[problem.leaf(s)];
-    if (there >= 0) return {};
-    there = s;
-  }
-  std::vector<std::pair<int, int>> pairs;
-  for (int s = 0; s < problem.servers; ++s) {
-    const int leaf = problem.leaf(s);
-    for (int port = 1; port <= fabric.ports(leaf); ++port) {
-      const int link = fabric.link_at(leaf, port);
-      const int other = link < 0 ? -1 : server_at[fabric.link(link).to];
-      // Of several cables the one on the route.
-      if (other < 0 || fabric.next_link(leaf, problem.hosts[other]) != link) continue;
-      if (fabric.hops(problem.hosts[other], problem.hosts[s]) != kHopsToNeighbour) continue;
-      pairs.emplace_back(s, other);
+/// Pairs of servers whose route passes the switch of no other, by sender. None where two servers
+/// share a switch, or where there are too many pairs.
+class Neighbours {
+ public:
+  explicit Neighbours(const Problem& problem)
+      : problem_(problem),
+        fabric_(problem.fabric),
+        server_at_(fabric_.nodes(), -1),
+        seen_(fabric_.nodes(), -1) {}
+
+  std::vector<std::pair<int, int>> find() {
+    for (int s = 0; s < problem_.servers; ++s) {
+      int& there = server_at_[problem_.leaf(s)];
+      if (there >= 0) return {};
+      there = s;
     }
+    // A sum goes the way back.
+    const Kind kind = problem_.inputs.kind;
+    const bool both_ways = kind != Kind::kAllgather && kind != Kind::kBcast;
+    std::vector<std::pair<int, int>> pairs;
+    for (int s = 0; s < problem_.servers; ++s) {
+      for (const int other : around(s)) {
+        if (straight(s, other) && (!both_ways || straight(other, s))) pairs.emplace_back(s, other);
+      }
+      if (pairs.size() > kMostNeighbours * static_cast<size_t>(problem_.servers)) return {};
+    }
+    return pairs;
   }
-  return pairs;
-}
+
+ private:
+  /// The servers that are reached over switches without servers.
+  std::vector<int> around(int server) {
+    std::vector<int> found, open = {problem_.leaf(server)};
+    seen_[open[0]] = server;
+    for (size_t at = 0; at < open.size(); ++at) {
+      for (int port = 1; port <= fabric_.ports(open[at]); ++port) {
+        const int link = fabric_.link_at(open[at], port);
+        const int node = link < 0 ? -1 : fabric_.link(link).to;
+        if (node < 0 || fabric_.is_host(node) || seen_[node] == server) continue;
+        seen_[node] = server;
+        if (server_at_[node] >= 0) {
+          found.push_back(server_at_[node]);
+        } else if (problem_.inputs.kind !=
+                   Kind::kBcast) {  // trees know no links that several share
+          open.push_back(node);
+        }
+      }
+    }
+    return found;
+  }
+
+  /// Whether the route passes no other server's switch.
+  bool straight(int from, int to) const {
+    const int last = problem_.leaf(to);
+    for (int node = problem_.leaf(from); node != last;) {
+      node = fabric_.link(fabric_.next_link(node, problem_.hosts[to])).to;
+      if (server_at_[node] >= 0 && node != last) return false;
+    }
+    return true;
+  }
+
+  const Problem& problem_;
+  const topology::Fabric& fabric_;
+  std::vector<int> server_at_;  ///< by switch
+  std::vector<int> seen_;       ///< by switch: the last server from which it was reached
+};
 
 /// The pairs that may send, as shipments.
 Problem edges_of(const Problem& problem) {
   Problem edges = problem;
   edges.shipments.clear();
-  for (const auto& [from, to] : neighbouring(problem)) {
+  for (const auto& [from, to] : Neighbours(problem).find()) {
     edges.shipments.push_back({from, to, from, to, 1});
   }
   measure_shipments(edges);
@@ -174,6 +218,8 @@ std::vector<int64_t> take_all(const Problem& problem, const Timing& timing, cons
 
 Timing spread_copies(Problem& problem, int64_t bound_ns) {
   problem.piece_bytes = problem.inputs.piece_bytes;
+  if (problem.by_wholes)
+    problem.piece_bytes = std::max(problem.piece_bytes, std::bit_ceil(longest_message(problem)));
   const Problem edges = edges_to_match(problem, bound_ns);
   const std::vector<int64_t> at_once(problem.servers, 0);
   problem.shipments.clear();
@@ -182,9 +228,25 @@ Timing spread_copies(Problem& problem, int64_t bound_ns) {
   return place_in_turn(problem);
 }
 
+/// In pieces that go on as they come, or in wholes where some links are faster than others,
+/// whichever is better.
+Timing spread_either_way(Problem& problem, int64_t bound_ns) {
+  Timing best = spread_copies(problem, bound_ns);
+  const auto slower = [](const Shipment& a, const Shipment& b) { return a.rate < b.rate; };
+  const auto [least, most] =
+      std::minmax_element(problem.shipments.begin(), problem.shipments.end(), slower);
+  if (least->rate == most->rate) return best;
+  Problem other = problem;
+  other.by_wholes = true;
+  Timing timing = spread_copies(other, bound_ns);
+  if (timing.time_ns >= best.time_ns) return best;
+  problem.take_shipments(other);
+  return timing;
+}
+
 /// With messages cut into a few parts if they don't divide evenly among the links of a server.
 Timing spread_parts(Problem& problem, int64_t bound_ns) {
-  Timing best = spread_copies(problem, bound_ns);
+  Timing best = spread_either_way(problem, bound_ns);
   const auto enough = static_cast<int64_t>(kEnough * static_cast<double>(bound_ns));
   for (int parts = 2; parts <= most_parts(problem.inputs) && best.time_ns > enough; ++parts) {
     const uint64_t messages = static_cast<uint64_t>(problem.servers) * parts;
@@ -192,7 +254,7 @@ Timing spread_parts(Problem& problem, int64_t bound_ns) {
     if (messages * problem.servers > kMostCopies) break;
     Problem cut = problem;
     cut.parts = parts;
-    Timing timing = spread_copies(cut, bound_ns);
+    Timing timing = spread_either_way(cut, bound_ns);
     if (timing.time_ns >= best.time_ns) continue;
     best = std::move(timing);
     problem.take_shipments(cut);
@@ -340,19 +402,24 @@ Result<Timing> spread_trees(Problem& problem) {
 
 bool is_direct(const Problem& problem) {
   if (problem.servers < 2 || problem.inputs.permitted) return false;
-  const auto pairs = neighbouring(problem);
-  std::vector<std::vector<int>> next(problem.servers);
-  for (const auto& [from, to] : pairs) next[from].push_back(to);
-  std::vector<char> seen(problem.servers, 0);
-  std::vector<int> open = {0};
-  seen[0] = 1;
-  for (size_t at = 0; at < open.size(); ++at) {
-    for (const int to : next[open[at]]) {
-      if (!seen[to]) open.push_back(to);
-      seen[to] = 1;
-    }
+  std::vector<std::vector<int>> next(problem.servers), before(problem.servers);
+  for (const auto& [from, to] : Neighbours(problem).find()) {
+    next[from].push_back(to);
+    before[to].push_back(from);
   }
-  return static_cast<int>(open.size()) == problem.servers;
+  const auto reaches_all = [&](const std::vector<std::vector<int>>& links) {
+    std::vector<char> seen(problem.servers, 0);
+    std::vector<int> open = {0};
+    seen[0] = 1;
+    for (size_t at = 0; at < open.size(); ++at) {
+      for (const int to : links[open[at]]) {
+        if (!seen[to]) open.push_back(to);
+        seen[to] = 1;
+      }
+    }
+    return static_cast<int>(open.size()) == problem.servers;
+  };
+  return reaches_all(next) && reaches_all(before);
 }
 
 Result<Timing> spread_directly(Problem& problem, int64_t bound_ns) {

@@ -1,15 +1,15 @@
 #pragma once
-/// Data for many on direct networks: tori, meshes, hypercubes and all others that have a server at
-/// each switch. There servers pass everything on to their neighbours, and each message takes
-/// whatever way is free.
+/// Data for many on direct networks: tori, meshes, hypercubes and all others in which each server
+/// has a switch of its own, such as GPUs that are linked to each other. There servers pass
+/// everything on to their neighbours, and each message takes whatever way is free.
 
 #include "engine/planner/contention_free/list.h"
 #include "engine/planner/contention_free/model.h"
 
 namespace ibcoll::contention_free {
 
-/// Whether a switch has one server at most, and the servers whose switches are joined by a cable,
-/// over which the route between them goes, make up one piece.
+/// Whether a switch has one server at most, and pairs of servers whose route passes no other
+/// server's switch lead from each server to all. Where sums are formed they have to go both ways.
 bool is_direct(const Problem& problem);
 
 /// Fills the shipments and measures them, and says when each starts. Of an allgather messages are

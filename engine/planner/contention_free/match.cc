@@ -15,6 +15,26 @@ namespace {
 constexpr size_t kMostChosen = 300'000;
 constexpr int kMostSeeds = 64;
 constexpr double kNear = 1.005;
+/// A link so many times slower than others to its receiver is left to what those can't bring.
+constexpr double kMuchSlower = 4;
+
+/// By edge: the servers that have a much faster edge to its receiver.
+std::vector<std::vector<int>> much_faster(const Problem& edges) {
+  const auto slower = [](const Shipment& a, const Shipment& b) { return a.rate < b.rate; };
+  const auto [least, most] =
+      std::minmax_element(edges.shipments.begin(), edges.shipments.end(), slower);
+  if (edges.shipments.empty() || most->rate < kMuchSlower * least->rate) return {};
+  std::vector<std::vector<uint32_t>> into(edges.servers);
+  for (uint32_t e = 0; e < edges.shipments.size(); ++e) into[edges.shipments[e].to].push_back(e);
+  std::vector<std::vector<int>> faster(edges.shipments.size());
+  for (uint32_t e = 0; e < edges.shipments.size(); ++e) {
+    for (const uint32_t other : into[edges.shipments[e].to]) {
+      if (edges.shipments[other].rate >= kMuchSlower * edges.shipments[e].rate)
+        faster[e].push_back(edges.shipments[other].from);
+    }
+  }
+  return faster;
+}
 
 /// Chooses what goes over which link when.
 class Match {
@@ -32,6 +52,7 @@ class Match {
         copies_(messages_, 1),
         bytes_(messages_),
         from_(servers_),
+        much_faster_(much_faster(edges)),
         waits_(edges.shipments.size(), 1),
         random_(seed) {
     for (uint32_t e = 0; e < edges.shipments.size(); ++e) {
@@ -93,13 +114,19 @@ class Match {
     }
   }
 
-  /// Of what the sender has and the receiver lacks what fewest have; of these any.
-  int choose(const Shipment& edge) {
+  /// Of what the sender has and the receiver lacks what fewest have; of these any. Not what
+  /// somebody has, or is about to have, who brings it there much faster.
+  int choose(uint32_t e) {
+    const Shipment& edge = edges_.shipments[e];
     const uint64_t* mine = has_.data() + edge.from * words_;
     const uint64_t* theirs = promised_.data() + edge.to * words_;
     int best = -1, least = INT32_MAX, alike = 0;
     for (size_t w = 0; w < words_; ++w) {
-      for (uint64_t left = mine[w] & ~theirs[w]; left != 0; left &= left - 1) {
+      uint64_t open = mine[w] & ~theirs[w];
+      if (!much_faster_.empty()) {
+        for (const int other : much_faster_[e]) open &= ~promised_[other * words_ + w];
+      }
+      for (uint64_t left = open; left != 0; left &= left - 1) {
         const int message = static_cast<int>(w) * 64 + std::countr_zero(left);
         if (bytes_[message] == 0 || copies_[message] > least) continue;
         alike = copies_[message] == least ? alike + 1 : 1;
@@ -112,14 +139,14 @@ class Match {
 
   void send(uint32_t e, int64_t at_ns) {
     const Shipment& edge = edges_.shipments[e];
-    const int message = choose(edge);
+    const int message = choose(e);
     if (message < 0) {
       waits_[e] = 1;
       return;
     }
     const uint32_t before = brought_[edge.from * messages_ + message];
     double rate = edge.rate;
-    if (before != kNone) rate = std::min(rate, rates_[before]);
+    if (before != kNone && !edges_.by_wholes) rate = std::min(rate, rates_[before]);
     const int64_t length = duration_ns(bytes_[message], rate);
     const std::span<const Hop> route = edges_.route(e, path_);
     const int64_t start = fit_way(links_, route, at_ns, length);
@@ -148,8 +175,9 @@ class Match {
   std::vector<uint32_t> brought_;  ///< by server and message: what brings it
   std::vector<int> copies_;        ///< by message
   std::vector<uint64_t> bytes_;    ///< by message
-  std::vector<std::vector<uint32_t>> from_;  ///< edges by server
-  std::vector<char> waits_;                  ///< by edge: its sender has nothing for its receiver
+  std::vector<std::vector<uint32_t>> from_;          ///< edges by server
+  const std::vector<std::vector<int>> much_faster_;  ///< empty: no edge is much slower than others
+  std::vector<char> waits_;  ///< by edge: its sender has nothing for its receiver
   std::priority_queue<Arrival> arrivals_;
   std::priority_queue<Free> free_;
   std::vector<MatchedCopy> sent_;

@@ -98,6 +98,77 @@ bool is_tree(const topology::Fabric& fabric) {
   return cables == fabric.switches() - 1;
 }
 
+/// How many of the slowest shipments a link carries at once.
+int slots_of(double bandwidth, double least_rate) {
+  const double slots = bandwidth / least_rate * (1 + 1e-9);
+  return std::max(1, static_cast<int>(std::min<double>(slots, kMostSlots)));
+}
+
+/// Counts what the shipments put on links, by the rates that they have.
+void count_uses(Problem& problem) {
+  for (LinkUse& use : problem.links) use = {};
+  Path path;
+  for (uint32_t i = 0; i < problem.shipments.size(); ++i) {
+    Shipment& shipment = problem.shipments[i];
+    shipment.duration_ns = duration_ns(shipment.bytes, shipment.rate);
+    for (const Hop& hop : problem.route(i, path)) {
+      LinkUse& use = problem.links[hop.link];
+      const bool first = use.shipments++ == 0;
+      use.least_rate = first ? shipment.rate : std::min(use.least_rate, shipment.rate);
+      use.most_rate = std::max(use.most_rate, shipment.rate);
+      use.shortest_ns =
+          first ? shipment.duration_ns : std::min(use.shortest_ns, shipment.duration_ns);
+      use.busy_ns +=
+          static_cast<double>(shipment.bytes) * 1e9 / problem.fabric.link(hop.link).bandwidth;
+    }
+  }
+  for (int link = 0; link < problem.fabric.links(); ++link) {
+    LinkUse& use = problem.links[link];
+    if (use.shipments == 0) continue;
+    use.slots = slots_of(problem.fabric.link(link).bandwidth, use.least_rate);
+    use.units = use.slots;
+  }
+}
+
+/// What is forwarded goes on no faster than it comes, a sum no faster than what goes into it.
+void follow_rates(Problem& problem, const Sums& sums) {
+  std::vector<double> arriving(sums.count(), INFINITY);  // by sum: the slowest into it
+  for (Shipment& shipment : problem.shipments) {
+    if (const size_t sum = sums.awaited_by(shipment); sum != Sums::kNone) {
+      shipment.rate = std::min(shipment.rate, arriving[sum]);
+    } else if (shipment.forwards != Transfer::kNone && !problem.by_wholes) {
+      shipment.rate = std::min(shipment.rate, problem.shipments[shipment.forwards].rate);
+    }
+    if (const size_t sum = sums.fed_by(shipment); sum != Sums::kNone) {
+      arriving[sum] = std::min(arriving[sum], shipment.rate);
+    }
+  }
+}
+
+/// A shipment as fast as a link that slow ones pass, too, would have it for itself and wait until
+/// none of them is there. Where that costs it little it leaves room for one. Whether any does.
+bool leave_room(Problem& problem) {
+  constexpr int kLeastSlots = 8;
+  const auto is_mixed = [](const LinkUse& use) {
+    return use.slots >= kLeastSlots && use.most_rate > use.least_rate;
+  };
+  if (std::ranges::none_of(problem.links, is_mixed)) return false;
+  bool slower = false;
+  Path path;
+  for (uint32_t i = 0; i < problem.shipments.size(); ++i) {
+    Shipment& shipment = problem.shipments[i];
+    for (const Hop& hop : problem.route(i, path)) {
+      const int slots = problem.links[hop.link].slots;
+      if (!is_mixed(problem.links[hop.link])) continue;
+      const double most = problem.fabric.link(hop.link).bandwidth * (slots - 1) / slots;
+      if (shipment.rate <= most) continue;
+      shipment.rate = most;
+      slower = true;
+    }
+  }
+  return slower;
+}
+
 /// Divides the slots of links whose shipments have rates that are no multiples of the least.
 void divide_slots(Problem& problem) {
   Path path;
@@ -205,7 +276,6 @@ Result<Problem> make_problem(const PlanInputs& inputs) {
 void measure_shipments(Problem& problem) {
   problem.links.assign(problem.fabric.links(), {});
   const Sums sums = sums_of(problem.inputs.kind, problem.servers);
-  std::vector<double> arriving(sums.count(), INFINITY);  // by sum: the slowest into it
   problem.hops.clear();
   problem.first_hop.clear();
   const bool keep = problem.shipments.size() <= kMostRoutes;
@@ -223,36 +293,17 @@ void measure_shipments(Problem& problem) {
     }
     shipment.latency_ns = path.latency_ns;
     shipment.rate = path.bandwidth;
-    if (const size_t sum = sums.awaited_by(shipment); sum != Sums::kNone) {
-      shipment.rate = std::min(shipment.rate, arriving[sum]);
-    } else if (shipment.forwards != Transfer::kNone) {
-      shipment.rate = std::min(shipment.rate, problem.shipments[shipment.forwards].rate);
-    }
-    if (const size_t sum = sums.fed_by(shipment); sum != Sums::kNone) {
-      arriving[sum] = std::min(arriving[sum], shipment.rate);
-    }
-    shipment.duration_ns = duration_ns(shipment.bytes, shipment.rate);
-    for (const Hop& hop : path.hops) {
-      LinkUse& use = problem.links[hop.link];
-      use.least_rate = use.shipments == 0 ? shipment.rate : std::min(use.least_rate, shipment.rate);
-      use.most_rate = std::max(use.most_rate, shipment.rate);
-      use.shortest_ns = use.shipments == 0 ? shipment.duration_ns
-                                           : std::min(use.shortest_ns, shipment.duration_ns);
-      use.busy_ns +=
-          static_cast<double>(shipment.bytes) * 1e9 / problem.fabric.link(hop.link).bandwidth;
-      ++use.shipments;
-    }
   }
   if (keep) problem.first_hop.push_back(static_cast<uint32_t>(problem.hops.size()));
-  bool uneven = false;
-  for (int link = 0; link < problem.fabric.links(); ++link) {
-    LinkUse& use = problem.links[link];
-    if (use.shipments == 0) continue;
-    const double slots = problem.fabric.link(link).bandwidth / use.least_rate * (1 + 1e-9);
-    use.slots = std::max(1, static_cast<int>(std::min<double>(slots, kMostSlots)));
-    use.units = use.slots;
-    uneven = uneven || (use.slots > 1 && use.most_rate > use.least_rate * (1 + 1e-9));
+  follow_rates(problem, sums);
+  count_uses(problem);
+  if (leave_room(problem)) {
+    follow_rates(problem, sums);
+    count_uses(problem);
   }
+  bool uneven = false;
+  for (const LinkUse& use : problem.links)
+    uneven = uneven || (use.slots > 1 && use.most_rate > use.least_rate * (1 + 1e-9));
   if (uneven) divide_slots(problem);
   if (!keep) return;
   for (size_t i = 0; i < problem.shipments.size(); ++i) {

@@ -70,9 +70,11 @@ struct Problem {
   const PlanInputs& inputs;
   const topology::Fabric& fabric;
   int servers = 0;
-  bool is_tree = false;       ///< switches are joined without a cycle
-  uint64_t piece_bytes = 0;   ///< of what is forwarded
-  int32_t parts = 1;          ///< that messages are cut into
+  bool is_tree = false;      ///< switches are joined without a cycle
+  uint64_t piece_bytes = 0;  ///< of what is forwarded
+  int32_t parts = 1;         ///< that messages are cut into
+  /// What is forwarded is all there before it goes on, and so may go on faster than it came.
+  bool by_wholes = false;
   std::vector<int> hosts;     ///< of the fabric, by server
   std::vector<int> position;  ///< by server: its place when servers of a switch stand together
   std::vector<int> by_position;
@@ -97,6 +99,7 @@ struct Problem {
   void take_shipments(Problem& other) {
     piece_bytes = other.piece_bytes;
     parts = other.parts;
+    by_wholes = other.by_wholes;
     shipments.swap(other.shipments);
     links.swap(other.links);
     hops.swap(other.hops);

@@ -100,7 +100,8 @@ Result<Timing> best_of_many(Problem& problem, int64_t bound_ns) {
 Plan plan_groups(Problem& problem, Planner planner) {
   const Grouping grouping = planner == Planner::kThesis ? Grouping::kThesis : Grouping::kFixed;
   Plan plan = plan_by_groups(problem, grouping, false);
-  if (problem.inputs.relay && plan.transfers.size() == problem.shipments.size()) {
+  const bool straight = plan.transfers.size() == problem.shipments.size();
+  if (problem.inputs.relay && straight && !problem.by_wholes) {
     // A message is passed on in about so many pieces.
     constexpr uint64_t kPieces = 16;
     const uint64_t pieces = problem.piece_bytes;
