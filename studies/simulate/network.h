@@ -63,6 +63,9 @@ struct NetworkMessage {
   /// A few bytes that go ahead of the data at the NIC (not in switches), as queue pairs of their
   /// own do: tokens and exposures.
   bool control = false;
+  /// Bytes a second at which it leaves its host at most; 0: as fast as the port is (packet level
+  /// only).
+  double rate = 0;
 };
 
 /// What runs on a network. Called in the order of time, from inside run().

@@ -28,7 +28,11 @@ void PacketNetwork::settle() {
 void PacketNetwork::arbitrate_host(uint32_t link) {
   PacketNic::Cut cut;
   const auto room = [&](uint32_t lane) { return has_room(channel_of(link, lane)); };
-  if (!nic_.cut(link, random_, room, cut)) return;
+  Time later = 0;
+  if (!nic_.cut(link, random_, now(), room, cut, later)) {
+    if (later > 0) queue_.push(later, kDue, link);
+    return;
+  }
   const uint32_t index = new_packet();
   packets_[index] = {
       cut.route, cut.tag, cut.bytes + options_.header_bytes, kNone, static_cast<uint8_t>(cut.lane),

@@ -107,6 +107,9 @@ void PacketNetwork::handle(const Event& event) {
       channels_[event.index].credit_due = false;
       mark(event.index / lanes_);
       break;
+    case kDue:
+      mark(event.index);
+      break;
   }
 }
 

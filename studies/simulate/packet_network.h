@@ -29,6 +29,7 @@ class PacketNetwork final : public Network {
   static constexpr uint8_t kSent = kArrived + 1;      // a link is free again
   static constexpr uint8_t kRead = kSent + 1;         // an input may be read again
   static constexpr uint8_t kCredit = kRead + 1;       // a link that waited for room may look again
+  static constexpr uint8_t kDue = kCredit + 1;  // a host's port may send at its messages' rates
 
   struct Packet {
     const uint32_t* link = nullptr;  // it is on, or has last been on

@@ -27,7 +27,10 @@ void PacketNic::add(const NetworkMessage& message, uint32_t tag) {
     index = static_cast<uint32_t>(messages_.size());
     messages_.emplace_back();
   }
-  messages_[index] = {route, message.bytes, tag, routes_.lane(message.route), kNone};
+  constexpr double kPicosecondsPerSecond = 1e12;
+  messages_[index] = {route, message.bytes,
+                      tag,   routes_.lane(message.route),
+                      kNone, message.rate > 0 ? kPicosecondsPerSecond / message.rate : 0};
   const uint32_t port_index = port_of_[*route];
   Port& port = ports_[port_index];
   const uint32_t queue =
@@ -35,6 +38,7 @@ void PacketNic::add(const NetworkMessage& message, uint32_t tag) {
   List& list = message.control ? port.control : queues_[queue];
   if (list.head == kNone) {
     list.head = index;
+    list.next_time = -1;
     if (!message.control) port.active.push_back(queue);
   } else {
     messages_[list.tail].next = index;

@@ -1,6 +1,7 @@
 #pragma once
 /// The ports by which hosts send: what waits there, and which packet goes next.
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -27,9 +28,12 @@ class PacketNic {
   void add(const NetworkMessage& message, uint32_t tag);
 
   /// Cuts the next packet for host port `link`; `has_room(lane)` says for which lanes there is room
-  /// behind the link. False if there is nothing to send there.
+  /// behind the link. False if there is nothing to send there now; `later` is then when there will
+  /// be, of what has a rate of its own: 0 if nothing has.
   template <class HasRoom>
-  bool cut(uint32_t link, topology::FastRandom& random, HasRoom has_room, Cut& out) {
+  bool cut(uint32_t link, topology::FastRandom& random, Time now, HasRoom has_room, Cut& out,
+           Time& later) {
+    later = 0;
     Port& port = ports_[port_of_[link]];
     if (port.control.head != kNone && has_room(messages_[port.control.head].lane)) {
       take(port.control, out);
@@ -42,6 +46,15 @@ class PacketNic {
     for (uint32_t tried = 0; tried < count; ++tried, at = (at + 1) % count) {
       List& queue = queues_[port.active[at]];
       if (!has_room(messages_[queue.head].lane)) continue;
+      if (queue.next_time > now) {
+        later = later == 0 ? queue.next_time : std::min(later, queue.next_time);
+        continue;
+      }
+      // What waits for others catches up, by some packets.
+      constexpr Time kBehind = 4;
+      const double packet = mtu_bytes_ * messages_[queue.head].ps_per_byte;
+      const Time behind = queue.next_time < 0 ? 0 : kBehind * static_cast<Time>(packet);
+      queue.next_time = std::max(queue.next_time, now - behind);
       take(queue, out);
       if (queue.head == kNone) {
         port.active.erase(port.active.begin() + at);
@@ -57,6 +70,7 @@ class PacketNic {
  private:
   struct List {
     uint32_t head = kNone, tail = kNone;
+    Time next_time = -1;  // of its first message's next packet; -1: that has not begun
   };
   struct Waiting {
     const uint32_t* route;
@@ -64,6 +78,7 @@ class PacketNic {
     uint32_t tag;
     uint32_t lane;
     uint32_t next;
+    double ps_per_byte;  // at its rate; 0: as fast as the port is
   };
   struct Port {
     List control;
@@ -78,6 +93,7 @@ class PacketNic {
     Waiting& message = messages_[index];
     const auto bytes = static_cast<uint32_t>(message.left < mtu_bytes_ ? message.left : mtu_bytes_);
     message.left -= bytes;
+    list.next_time += static_cast<Time>(bytes * message.ps_per_byte);
     out = {message.route, message.tag, bytes, message.lane, message.left == 0};
     if (message.left > 0) return;
     list.head = message.next;

@@ -14,11 +14,12 @@ using contention_free::Token;
 class PlanRun final : public NetworkClient {
  public:
   PlanRun(const Plan& plan, std::vector<uint32_t> data_routes, std::vector<uint32_t> token_routes,
-          uint32_t mtu_bytes, Network& network)
+          std::vector<double> rates, uint32_t mtu_bytes, Network& network)
       : plan_(plan),
         mtu_bytes_(mtu_bytes),
         data_routes_(std::move(data_routes)),
         token_routes_(std::move(token_routes)),
+        rates_(std::move(rates)),
         network_(network),
         states_(plan.transfers.size()) {
     list_tokens();
@@ -166,7 +167,7 @@ class PlanRun final : public NetworkClient {
       if (!there) return;
       const uint64_t begin = state.posted == 0 ? 0 : parts_[part - 1].end;
       if (state.posted == 0) state.begin_ns = network_.now() / kPicosecondsPerNanosecond;
-      network_.send({data_routes_[i], i, parts_[part].end - begin, false}, part);
+      network_.send({data_routes_[i], i, parts_[part].end - begin, false, rates_[i]}, part);
       if (state.posted == 0) {
         ++state.posted;
         progress(i, true);
@@ -212,6 +213,7 @@ class PlanRun final : public NetworkClient {
   const Plan& plan_;
   const uint32_t mtu_bytes_;
   const std::vector<uint32_t> data_routes_, token_routes_;
+  const std::vector<double> rates_;  ///< of transfers, as NetworkMessage::rate
   Network& network_;
   std::vector<State> states_;
   std::vector<Part> parts_;
@@ -234,28 +236,33 @@ Result<PlanTimes> simulate_plan(const topology::Fabric& fabric, const std::vecto
   options.queues = Queues::kOutput;
   options.mtu_bytes = plan_packet_bytes(plan);
   Routes routes(fabric, true);
+  const auto host = [&](int server) { return hosts.empty() ? server : hosts[server]; };
   const auto add = [&](int from, int to) -> Result<uint32_t> {
-    const int a = hosts.empty() ? from : hosts[from], b = hosts.empty() ? to : hosts[to];
-    for (const int host : {a, b}) {
-      if (host >= 0 && host < fabric.hosts()) continue;
-      return fail(ErrorCode::kInvalidArgument, "no host {} in '{}'", host, fabric.name());
+    const int a = host(from), b = host(to);
+    for (const int end : {a, b}) {
+      if (end >= 0 && end < fabric.hosts()) continue;
+      return fail(ErrorCode::kInvalidArgument, "no host {} in '{}'", end, fabric.name());
     }
     if (a == b) return kNone;
     return routes.add(static_cast<uint32_t>(a), static_cast<uint32_t>(b));
   };
   std::vector<uint32_t> data, tokens;
+  std::vector<double> rates;
   for (const contention_free::Transfer& transfer : plan.transfers) {
     IBCOLL_ASSIGN(data.emplace_back(), add(transfer.from, transfer.to));
+    // Flow control keeps a sender to what the slowest link of its route takes.
+    const int from = host(transfer.from);
+    const double route = fabric.route_bandwidth(from, host(transfer.to));
+    rates.push_back(route < fabric.link(fabric.host_link(from)).bandwidth ? route : 0);
   }
   for (const Token& token : plan.tokens) {
     IBCOLL_ASSIGN(tokens.emplace_back(), add(plan.sent_by(token), plan.sent_to(token)));
   }
   const auto senders = static_cast<uint32_t>(std::max<size_t>(plan.transfers.size(), 1));
   IBCOLL_ASSIGN(const auto network, Network::create(routes, options, senders));
-  IBCOLL_ASSIGN(
-      PlanTimes times,
-      PlanRun(plan, std::move(data), std::move(tokens), options.mtu_bytes, *network).run());
-  const auto host = [&](int server) { return hosts.empty() ? server : hosts[server]; };
+  IBCOLL_ASSIGN(PlanTimes times, PlanRun(plan, std::move(data), std::move(tokens), std::move(rates),
+                                         options.mtu_bytes, *network)
+                                     .run());
   for (size_t i = 0; i < plan.transfers.size(); ++i) {
     const contention_free::Transfer& transfer = plan.transfers[i];
     if (transfer.forwards != kNone) continue;

@@ -160,6 +160,13 @@ TEST(DocTables, FullPlansAndTheirSimulationsAreCurrent) {
   expect_sections_current(page, command, {"direct", "cycles"}, planning_times);
 }
 
+TEST(DocTables, FullPlansBesidePublishedOnesAreCurrent) {
+  const bool planning_times = true;
+  expect_sections_current("docs/results/synthesis.md",
+                          "synthesis_page.sh " + bin_dir() + " " + folder().string(),
+                          {"alltoall", "allgather", "grids"}, planning_times);
+}
+
 TEST(DocTables, FullSimulatedMulticastsAreCurrent) {
   expect_sections_current("docs/results/multicast.md",
                           "multicast_page.sh " + bin_dir() + " " + folder().string(),
