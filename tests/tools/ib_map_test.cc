@@ -58,6 +58,38 @@ TEST(IbMap, MapsOntoFabricsAndOddNetworks) {
   }
 }
 
+TEST(IbMap, MapsOntoHierarchiesOfProcessors) {
+  // A METIS graph: a ring of 64 vertices.
+  std::string graph = "64 64\n";
+  for (int i = 0; i < 64; ++i)
+    graph += std::to_string((i + 63) % 64 + 1) + " " + std::to_string((i + 1) % 64 + 1) + "\n";
+  const Ran ran =
+      run_tool("ib_map", "--hierarchy 2:2:4 --distances 1:10:100 --imbalance 10 --matrix " +
+                             file("ring.graph", graph) + " --scramble --budget 200ms --json");
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const auto lines = json_lines(ran.out);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[1]["network"], "hierarchy 2:2:4, distances 1:10:100");
+  // Sixteen parts of four: of the 16 edges between them 8 are inside machines, 4 inside racks.
+  EXPECT_EQ(lines[1]["hop_bytes_torus"], 2 * (8 * 1 + 4 * 10 + 4 * 100));
+  EXPECT_EQ(lines[1]["max_link_bytes"], 2) << "over both ends of an arc";
+  EXPECT_TRUE(lines[1]["max_link_us"].is_null()) << "nobody knows how fast it is";
+  EXPECT_LE(lines[1]["hop_bytes_gilmore_lawler"], lines[1]["hop_bytes_torus"]);
+  EXPECT_LE(lines[1]["hop_bytes_bound"], lines[1]["hop_bytes_gilmore_lawler"]);
+}
+
+TEST(IbMap, UnevenLinksHaveBytesAndTimes) {
+  const Ran ran = run_tool("ib_map", "--network tree:4x2,trunk-bandwidth=500MB/s --matrix " +
+                                         file("uneven.edges", "0 4 3000000\n1 2 10000000\n") +
+                                         " --method xyz --json");
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const auto lines = json_lines(ran.out);
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_DOUBLE_EQ(lines[0]["max_link_bytes"], 3e6) << "on the trunk, which is the slowest";
+  EXPECT_DOUBLE_EQ(lines[0]["max_link_us"], 6000);
+  EXPECT_LE(lines[0]["max_link_us_bound"], lines[0]["max_link_us"]);
+}
+
 TEST(IbMap, ARecordedProgramIsMappedAndLaunchedSo) {
   const std::string bin = testing_tools::bin_dir(), program = bin + "/mpi_traffic_openmpi";
   if (!std::filesystem::exists(program) || std::thread::hardware_concurrency() < 2 ||
@@ -96,6 +128,13 @@ TEST(IbMap, BadInputIsRefusedInOneLine) {
   refused(on + "--pattern bruck:9 --exclude 9", "excluded node 9");
   refused("--network torus:0x4 --pattern bruck:4", "side");
   refused("--network moebius:4 --pattern bruck:4", "moebius");
+  refused("--pattern bruck:4", "--network and --hierarchy");
+  refused(on + "--pattern bruck:9 --hierarchy 3:3 --distances 1:2", "--network and --hierarchy");
+  refused("--pattern bruck:4 --hierarchy 2:2", "--hierarchy and --distances");
+  refused("--pattern bruck:4 --hierarchy 2:2 --distances 5:1", "none smaller");
+  refused("--pattern bruck:4 --hierarchy 2:x --distances 1:5", "--hierarchy");
+  refused(on + "--pattern bruck:9 --per-node 1 --imbalance 3", "--per-node and --imbalance");
+  refused(on + "--pattern bruck:9 --imbalance -1", "--imbalance");
   failed(on + "--matrix " + file("negative.csv", "0,1\n1,-4\n"), "negative.csv:2: -4 bytes");
   failed(on + "--matrix " + file("nan.csv", "0,nan\n1,0\n"), "nan bytes");
   failed(on + "--matrix " + file("edges", "0 1\n"), "FROM TO BYTES");
