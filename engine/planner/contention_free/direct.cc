@@ -35,7 +35,8 @@ class Neighbours {
       : problem_(problem),
         fabric_(problem.fabric),
         server_at_(fabric_.nodes(), -1),
-        seen_(fabric_.nodes(), -1) {}
+        seen_(fabric_.nodes(), -1),
+        passes_switches_(problem.inputs.kind != Kind::kBcast) {}
 
   std::vector<std::pair<int, int>> find() {
     for (int s = 0; s < problem_.servers; ++s) {
@@ -69,8 +70,7 @@ class Neighbours {
         seen_[node] = server;
         if (server_at_[node] >= 0) {
           found.push_back(server_at_[node]);
-        } else if (problem_.inputs.kind !=
-                   Kind::kBcast) {  // trees know no links that several share
+        } else if (passes_switches_) {
           open.push_back(node);
         }
       }
@@ -92,6 +92,7 @@ class Neighbours {
   const topology::Fabric& fabric_;
   std::vector<int> server_at_;  ///< by switch
   std::vector<int> seen_;       ///< by switch: the last server from which it was reached
+  const bool passes_switches_;  ///< trees of a broadcast know no links that several arcs share
 };
 
 /// The pairs that may send, as shipments.
@@ -235,7 +236,7 @@ Timing spread_either_way(Problem& problem, int64_t bound_ns) {
   const auto slower = [](const Shipment& a, const Shipment& b) { return a.rate < b.rate; };
   const auto [least, most] =
       std::minmax_element(problem.shipments.begin(), problem.shipments.end(), slower);
-  if (least->rate == most->rate) return best;
+  if (problem.shipments.empty() || least->rate == most->rate) return best;
   Problem other = problem;
   other.by_wholes = true;
   Timing timing = spread_copies(other, bound_ns);

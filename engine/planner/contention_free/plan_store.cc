@@ -49,8 +49,10 @@ std::vector<std::pair<int, int>> permitted_servers(const topology::Fabric& fabri
                                                    const std::vector<int>& permitted,
                                                    std::span<const int> hosts) {
   std::vector<int> server_at(fabric.hosts(), -1);
-  for (size_t server = 0; server < hosts.size(); ++server)
-    server_at[hosts[server]] = static_cast<int>(server);
+  for (size_t server = 0; server < hosts.size(); ++server) {
+    const int host = hosts[server];  // the planner refuses those that are not there
+    if (host >= 0 && host < fabric.hosts()) server_at[host] = static_cast<int>(server);
+  }
   std::vector<std::pair<int, int>> pairs;
   for (size_t i = 0; i < permitted.size(); i += 2) {
     const int a = server_at[permitted[i]], b = server_at[permitted[i + 1]];
