@@ -14,8 +14,10 @@
 #include "engine/schedule/layout.h"
 #include "engine/schedule/verifier.h"
 #include "studies/simulate/plan_run.h"
+#include "tests/places.h"
 #include "tests/planner/contention_free_networks.h"
 #include "topology/fabric_builder.h"
+#include "topology/spec.h"
 
 namespace ibcoll::contention_free {
 namespace {
@@ -199,6 +201,42 @@ TEST(DirectNetworks, PlansAreAsShortAsTacos) {
       if (fabric.hosts() > 50) continue;  // takes seconds
       EXPECT_LE(sim::simulate_plan(fabric, {}, plan)->time_us, 1.05 * of.tacos_us)
           << label(of.spec, inputs);
+    }
+  }
+}
+
+/// GPUs that are linked to each other: links of two speeds and of one direction only, and a switch
+/// without a server. Times of TE-CCL (docs/results/synthesis.md), which may copy in that switch.
+TEST(DirectNetworks, ServersOfLinkedGpusAreNearTheSolversTimes) {
+  struct Case {
+    const char* network;
+    Kind kind;
+    uint64_t bytes;
+    double solver_us, at_most;
+  };
+  const Case cases[] = {{"dgx2x2", Kind::kAllgather, 31'250'000, 7750, 1.01},
+                        {"dgx2x2", Kind::kAlltoall, 31'250'000, 80'250, 1.01},
+                        {"ndv2x2", Kind::kAllgather, 62'500'000, 43'750, 1},
+                        {"ndv2x4", Kind::kAllgather, 31'250'000, 65'000, 1}};
+  for (const Case& c : cases) {
+    const std::string path =
+        testing_tools::source_dir() + "/docs/results/data/" + c.network + ".json";
+    const Fabric fabric = topology::open_fabric(path).value();
+    const PlanInputs inputs = request_for(fabric, c.kind, c.bytes);
+    const Plan plan = planned(inputs);
+    expect_right(inputs, plan, c.network);
+    EXPECT_LE(static_cast<double>(plan.time_ns) * 1e-3, c.at_most * c.solver_us) << c.network;
+    const auto times = sim::simulate_plan(fabric, {}, plan);
+    ASSERT_TRUE(times) << times.error().message;
+    EXPECT_LE(times->time_us * 1e3, 1.02 * static_cast<double>(plan.time_ns)) << c.network;
+  }
+  for (const Kind kind : kAllKinds) {  // those that go the way back, too, and nothing at all
+    const Fabric fabric =
+        topology::open_fabric(testing_tools::source_dir() + "/docs/results/data/ndv2x2.json")
+            .value();
+    for (const uint64_t bytes : {0, 5000}) {
+      const PlanInputs inputs = request_for(fabric, kind, bytes);
+      expect_right(inputs, planned(inputs), to_string(kind));
     }
   }
 }
