@@ -21,6 +21,7 @@ MachineWatch::MachineWatch(const Bootstrap& bootstrap, const std::vector<Process
 
 PeerWatch* MachineWatch::own_watch() {
   if (own_ && of_all_) return &*own_;
+  (void)bootstrap_->failure();  // looks whether whoever watches this machine is still there
   const bool all = !bootstrap_->is_watched(bootstrap_->rank());
   if (own_ && !all) return &*own_;
   const std::vector<WatchedProcess>& processes = all ? peers_ : unwatched_;

@@ -20,7 +20,8 @@ class MachineWatch {
   MachineWatch(const Bootstrap& bootstrap, const std::vector<ProcessPlace>& places);
 
   /// A rank that has died, if there is one; one that has ended in order may count, too: ask only
-  /// while waiting for it. No system call while others watch all of them.
+  /// while waiting for it. While others watch all of them, it looks after those others now and
+  /// then (Bootstrap::failure) and makes no other system call.
   std::optional<Rank> find_dead();
   /// True if that rank of this machine has ended, or does so within `wait_ms`.
   bool has_ended(Rank rank, int wait_ms = 0);
