@@ -7,6 +7,7 @@
 
 #include "engine/planner/contention_free/disjoint_trees.h"
 #include "engine/planner/contention_free/match.h"
+#include "engine/planner/contention_free/neighbours.h"
 #include "engine/planner/contention_free/shipments.h"
 #include "engine/schedule/program.h"
 
@@ -14,8 +15,6 @@ namespace ibcoll::contention_free {
 
 namespace {
 
-/// Neighbours a server: with more, what goes from neighbour to neighbour is no help.
-constexpr size_t kMostNeighbours = 32;
 /// What is this near to the bound is not cut into more parts.
 constexpr double kEnough = 1.02;
 /// Bytes of a part.
@@ -27,79 +26,11 @@ constexpr uint64_t kMostCopies = 100'000;
 constexpr size_t kMostForTrees = 100'000'000;
 constexpr double kRoundingRate = 1e-9;
 
-/// Pairs of servers whose route passes the switch of no other, by sender. None where two servers
-/// share a switch, or where there are too many pairs.
-class Neighbours {
- public:
-  explicit Neighbours(const Problem& problem)
-      : problem_(problem),
-        fabric_(problem.fabric),
-        server_at_(fabric_.nodes(), -1),
-        seen_(fabric_.nodes(), -1),
-        passes_switches_(problem.inputs.kind != Kind::kBcast) {}
-
-  std::vector<std::pair<int, int>> find() {
-    for (int s = 0; s < problem_.servers; ++s) {
-      int& there = server_at_[problem_.leaf(s)];
-      if (there >= 0) return {};
-      there = s;
-    }
-    // A sum goes the way back.
-    const Kind kind = problem_.inputs.kind;
-    const bool both_ways = kind != Kind::kAllgather && kind != Kind::kBcast;
-    std::vector<std::pair<int, int>> pairs;
-    for (int s = 0; s < problem_.servers; ++s) {
-      for (const int other : around(s)) {
-        if (straight(s, other) && (!both_ways || straight(other, s))) pairs.emplace_back(s, other);
-      }
-      if (pairs.size() > kMostNeighbours * static_cast<size_t>(problem_.servers)) return {};
-    }
-    return pairs;
-  }
-
- private:
-  /// The servers that are reached over switches without servers.
-  std::vector<int> around(int server) {
-    std::vector<int> found, open = {problem_.leaf(server)};
-    seen_[open[0]] = server;
-    for (size_t at = 0; at < open.size(); ++at) {
-      for (int port = 1; port <= fabric_.ports(open[at]); ++port) {
-        const int link = fabric_.link_at(open[at], port);
-        const int node = link < 0 ? -1 : fabric_.link(link).to;
-        if (node < 0 || fabric_.is_host(node) || seen_[node] == server) continue;
-        seen_[node] = server;
-        if (server_at_[node] >= 0) {
-          found.push_back(server_at_[node]);
-        } else if (passes_switches_) {
-          open.push_back(node);
-        }
-      }
-    }
-    return found;
-  }
-
-  /// Whether the route passes no other server's switch.
-  bool straight(int from, int to) const {
-    const int last = problem_.leaf(to);
-    for (int node = problem_.leaf(from); node != last;) {
-      node = fabric_.link(fabric_.next_link(node, problem_.hosts[to])).to;
-      if (server_at_[node] >= 0 && node != last) return false;
-    }
-    return true;
-  }
-
-  const Problem& problem_;
-  const topology::Fabric& fabric_;
-  std::vector<int> server_at_;  ///< by switch
-  std::vector<int> seen_;       ///< by switch: the last server from which it was reached
-  const bool passes_switches_;  ///< trees of a broadcast know no links that several arcs share
-};
-
 /// The pairs that may send, as shipments.
 Problem edges_of(const Problem& problem) {
   Problem edges = problem;
   edges.shipments.clear();
-  for (const auto& [from, to] : Neighbours(problem).find()) {
+  for (const auto& [from, to] : neighbours(problem)) {
     edges.shipments.push_back({from, to, from, to, 1});
   }
   measure_shipments(edges);
@@ -404,7 +335,7 @@ Result<Timing> spread_trees(Problem& problem) {
 bool is_direct(const Problem& problem) {
   if (problem.servers < 2 || problem.inputs.permitted) return false;
   std::vector<std::vector<int>> next(problem.servers), before(problem.servers);
-  for (const auto& [from, to] : Neighbours(problem).find()) {
+  for (const auto& [from, to] : neighbours(problem)) {
     next[from].push_back(to);
     before[to].push_back(from);
   }
