@@ -84,6 +84,14 @@ TEST_F(CompilerCache, ServesOtherClonesAndNoHeaderThatHasChanged) {
 
   second.write("header.h", "#pragma once\n// two\n#define TEXT \"two\"\nclass Declared {};\n");
   EXPECT_EQ(second.build_and_run(), "a two\n");
+
+  // A header that was compiled in the place of an older one is as good as others.
+  const int compiled_since = misses();
+  const Clone third("third");
+  third.write("header.h", "#pragma once\n// two\n#define TEXT \"two\"\nclass Declared {};\n");
+  third.write("program.cc", includes + "int main() { std::puts(\"a \" TEXT); }\n");
+  EXPECT_EQ(third.build_and_run(), "a two\n");
+  EXPECT_EQ(misses(), compiled_since);
 }
 
 }  // namespace
