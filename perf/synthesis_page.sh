@@ -65,9 +65,9 @@ ndv2x4 32 1000000000 1GB 7216/221 65000 - -
 END
 }
 
-# TACOS's own tests (astra-sim/tacos at 1811f1fb, tests/): as many chunks a server, links in GiB/s, output in GiB.
+# TACOS's own tests (astra-sim/tacos at 1811f1fb, tests/): as many chunks per server, links in GiB/s, output in GiB.
 section_grids() {
-  header "| network | output | chunks a server | TACOS finish us | planned us | simulated us | plan ms |"
+  header "| network | output | chunks per server | TACOS finish us | planned us | simulated us | plan ms |"
   while read -r net links rate gib chunks servers latency finish; do
     # shellcheck disable=SC2016  # a name in backticks
     printf '| `%s` | %s GiB | %s | %s | ' "$net" "$gib" "$chunks" "$finish"
