@@ -72,6 +72,7 @@ class PlanRun final : public NetworkClient {
 
   void woken(uint32_t tag) override {
     if (tag < left_tag(0)) return send_token(tag - static_cast<uint32_t>(parts_.size()));
+    if (tag >= begin_tag(0)) return post(tag - begin_tag(0));
     const Part& part = parts_[tag - left_tag(0)];
     states_[part.transfer].left = part.end;
     progress(part.transfer, true);
@@ -83,7 +84,9 @@ class PlanRun final : public NetworkClient {
     uint64_t end;  ///< bytes of the transfer up to its end
   };
   struct State {
-    uint32_t waits = 0;  ///< tokens that are not in
+    uint32_t waits = 0;    ///< tokens that are not in
+    Time slack_until = 0;  ///< it begins by then at the latest, if it can
+    bool timed = false;    ///< its beginning is
     uint32_t first_part = 0, parts = 0, posted = 0;
     uint64_t left = 0, arrived = 0;  ///< bytes
     int64_t begin_ns = 0, end_ns = 0;
@@ -142,9 +145,24 @@ class PlanRun final : public NetworkClient {
     }
   }
 
-  /// Tags: parts, tokens, parts that have left.
+  /// Tags: parts, tokens, parts that have left, transfers that may begin.
   uint32_t left_tag(uint32_t part) const {
     return static_cast<uint32_t>(parts_.size() + plan_.tokens.size()) + part;
+  }
+
+  uint32_t begin_tag(uint32_t transfer) const {
+    return left_tag(static_cast<uint32_t>(parts_.size())) + transfer;
+  }
+
+  /// Whether a transfer whose tokens are there has to wait for its time.
+  bool is_early(uint32_t i) {
+    State& state = states_[i];
+    const Time planned = plan_.transfers[i].start_ns * kPicosecondsPerNanosecond;
+    const Time begin = std::min(planned, state.slack_until);
+    if (network_.now() >= begin) return false;
+    if (!state.timed) network_.wake_at(begin, begin_tag(i));
+    state.timed = true;
+    return true;
   }
 
   void wake(int64_t delay_ns, uint32_t token) {
@@ -155,7 +173,7 @@ class PlanRun final : public NetworkClient {
   /// Sends the parts of a transfer that can go.
   void post(uint32_t i) {
     State& state = states_[i];
-    if (state.waits > 0) return;
+    if (state.waits > 0 || is_early(i)) return;
     for (; state.posted < state.parts; ++state.posted) {
       const uint32_t part = state.first_part + state.posted;
       // A piece goes on when all of it is there.
@@ -206,8 +224,11 @@ class PlanRun final : public NetworkClient {
   }
 
   void token_in(uint32_t t) {
-    const uint32_t transfer = plan_.tokens[t].before;
-    if (--states_[transfer].waits == 0) post(transfer);
+    const Token& token = plan_.tokens[t];
+    State& state = states_[token.before];
+    state.slack_until =
+        std::max(state.slack_until, network_.now() + token.slack_ns * kPicosecondsPerNanosecond);
+    if (--state.waits == 0) post(token.before);
   }
 
   const Plan& plan_;
@@ -221,20 +242,12 @@ class PlanRun final : public NetworkClient {
 
 }  // namespace
 
-uint32_t plan_packet_bytes(const Plan& plan) {
-  constexpr uint64_t kPackets = 256, kLeastPacket = 1024, kMostPacket = 1 << 20;
-  uint64_t longest = 0;
-  for (const contention_free::Transfer& transfer : plan.transfers)
-    longest = std::max(longest, transfer.bytes);
-  return static_cast<uint32_t>(std::clamp<uint64_t>(longest / kPackets, kLeastPacket, kMostPacket));
-}
-
 Result<PlanTimes> simulate_plan(const topology::Fabric& fabric, const std::vector<int>& hosts,
                                 const contention_free::Plan& plan) {
   NetworkOptions options;
   options.level = Level::kPacket;  // flows would be on all links of a route at once
   options.queues = Queues::kOutput;
-  options.mtu_bytes = plan_packet_bytes(plan);
+  options.mtu_bytes = contention_free::packet_bytes(plan);
   Routes routes(fabric, true);
   const auto host = [&](int server) { return hosts.empty() ? server : hosts[server]; };
   const auto add = [&](int from, int to) -> Result<uint32_t> {

@@ -20,15 +20,11 @@ struct PlanTimes {
   std::vector<uint64_t> link_bytes;       ///< by link of the fabric
 };
 
-/// Data of the packets that simulate_plan() cuts a plan's transfers into, at most.
-uint32_t plan_packet_bytes(const contention_free::Plan& plan);
-
 /// Runs a plan on an idle fabric, which need not be the one it was made for: transfers start when
-/// their tokens are there, tokens go by the progress of what they are anchored to, pieces are
-/// passed on as they arrive, and what meets on a link shares it. Packet level: packets of 1 KB, of
-/// messages above 256 KB a 256th; times are off by about a packet, more where many share a wide
-/// link. `hosts`: of the servers; empty: server s is host s. Fails on a plan
-/// whose waits go round in a circle.
+/// their tokens are there and their time has come, as Token says, tokens go by the progress of what
+/// they are anchored to, pieces are passed on as they arrive, and what meets on a link shares it.
+/// Packet level, with packets of packet_bytes(plan): times are off by about a packet. `hosts`: of
+/// the servers; empty: server s is host s. Fails on a plan whose waits go round in a circle.
 Result<PlanTimes> simulate_plan(const topology::Fabric& fabric, const std::vector<int>& hosts,
                                 const contention_free::Plan& plan);
 

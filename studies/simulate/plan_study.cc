@@ -136,7 +136,7 @@ Result<double> wait_bound_us(const topology::Fabric& said, const topology::Fabri
   for (const contention_free::Transfer& transfer : plan.transfers) {
     slowest = std::min(slowest, transfer.rate);
   }
-  return most + 1e6 * plan_packet_bytes(plan) * (1 + r) / slowest;
+  return most + 1e6 * contention_free::packet_bytes(plan) * (1 + r) / slowest;
 }
 
 }  // namespace ibcoll::sim

@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kPlansFormat = "ibcoll plans";
 /// Of what stands in a file, of how "for" is computed, and of which plan is made for the same
 /// inputs: ranks that find none in the cache must make the one that others find.
-constexpr int kPlansVersion = 5;
+constexpr int kPlansVersion = 6;
 
 uint64_t hash_request(const PlanInputs& base) {
   const topology::Fabric& fabric = *base.fabric;

@@ -145,10 +145,10 @@ class Checker {
       if (t.anchor != kNone && t.bytes_left > plan_.transfers[t.anchor].bytes) {
         return bad("more bytes left than its anchor has");
       }
-      if (t.wait_ns < 0) return bad("a wait below 0");
+      if (t.wait_ns < 0 || t.slack_ns < 0) return bad("a wait below 0");
       const bool same = plan_.transfers[t.after].from == plan_.transfers[t.before].from;
-      if (!plan_.tokens_ahead &&
-          (t.anchor != t.after || t.bytes_left != 0 || t.wait_ns != 0 || (t.at_sender && !same))) {
+      if (!plan_.tokens_ahead && (t.anchor != t.after || t.bytes_left != 0 || t.wait_ns != 0 ||
+                                  t.slack_ns != 0 || (t.at_sender && !same))) {
         return bad("sent ahead in a plan without such tokens");
       }
       if (i > 0 && std::pair(plan_.tokens[i - 1].before, plan_.tokens[i - 1].after) >=
@@ -281,7 +281,7 @@ class Checker {
     const int64_t gone = token.at_sender ? anchor.start_ns + length_ns(anchor) : anchor.end_ns;
     const int from = token.at_sender ? anchor.from : anchor.to;
     return gone - length_ns(rest) + token.wait_ns +
-           latency_ns(from, plan_.transfers[token.before].from);
+           latency_ns(from, plan_.transfers[token.before].from) + token.slack_ns;
   }
 
   /// What each server holds at once for others, from first arrival to last departure.

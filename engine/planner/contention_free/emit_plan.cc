@@ -14,6 +14,11 @@ namespace {
 /// How far back along a link's transfers the anchor of a token is looked for.
 constexpr int kMostSteps = 256;
 
+/// How many packets a token may meet on each link of its way and still be in time.
+constexpr double kPacketsMet = 3;
+/// With more servers what a pair of them may meet is not kept.
+constexpr int kMostInTable = 1024;
+
 /// A transfer's use of a link.
 struct Use {
   int64_t begin;      ///< its first byte enters the link, as planned
@@ -41,6 +46,11 @@ class Emitter {
 
   void run() {
     list_uses();
+    const double packets_bytes = kPacketsMet * packet_bytes(plan_);
+    for (int link = 0; link < problem_.fabric.links(); ++link)
+      packets_ns_.push_back(packets_bytes / problem_.fabric.link(link).bandwidth * 1e9);
+    if (problem_.servers <= kMostInTable)
+      slacks_.assign(static_cast<size_t>(problem_.servers) * problem_.servers, -1);
     last_token_.assign(plan_.transfers.size(), kNone);
     tokens_.reserve(uses_.size());
     for (int link = 0; link < problem_.fabric.links(); ++link) order_link(link);
@@ -152,6 +162,7 @@ class Emitter {
     bool waits;  ///< for ns after the moment; else it is so early
     uint64_t bytes_left;
     int64_t ns;
+    int64_t slack_ns;
     int64_t early_ns() const { return waits ? 0 : ns; }
     int64_t wait_ns() const { return waits ? ns : 0; }
   };
@@ -160,7 +171,7 @@ class Emitter {
     const uint32_t after = uses_[after_use].transfer, before = uses_[before_use].transfer;
     const Transfer& a = plan_.transfers[after];
     const Transfer& b = plan_.transfers[before];
-    Planned planned{after, after, last_token_[before], a.from == b.from, false, 0, 0};
+    Planned planned{after, after, last_token_[before], a.from == b.from, false, 0, 0, 0};
     if (a.from == b.from) {
       planned.ns = b.start_ns - a.start_ns - durations_[after];
     } else if (ahead_) {
@@ -170,32 +181,50 @@ class Emitter {
     tokens_.push_back(planned);
   }
 
+  /// How long packets that a token may meet hold it up.
+  int64_t slack_ns(int from, int to) {
+    if (from == to) return 0;
+    int64_t none = -1;
+    int64_t& known =
+        slacks_.empty() ? none : slacks_[static_cast<size_t>(from) * problem_.servers + to];
+    if (known >= 0) return known;
+    double ns = 0;
+    problem_.fabric.visit_route(problem_.hosts[from], problem_.hosts[to],
+                                [&](int link) { ns += packets_ns_[link]; });
+    return known = std::llround(ns);
+  }
+
   /// The last moment, along the transfers that use the link one after the other, at which a token
   /// can be sent so that it is there when `before` is to start.
-  void find_moment(uint32_t use, const Transfer& before, Planned& planned) const {
+  void find_moment(uint32_t use, const Transfer& before, Planned& planned) {
     for (int steps = 0; use != kNone && steps < kMostSteps; ++steps) {
       const Transfer& anchor = plan_.transfers[uses_[use].transfer];
       planned.anchor = uses_[use].transfer;
-      const auto found = [&](bool at_sender, int64_t left_ns) {
+      const auto found = [&](bool at_sender, int64_t left_ns, int64_t slack_ns) {
         planned.at_sender = at_sender;
+        planned.slack_ns = slack_ns;
         planned.bytes_left = bytes_in(anchor, left_ns);
         planned.waits = planned.anchor != planned.after;
         planned.ns = std::max<int64_t>(-left_ns, 0);
       };
-      const int64_t received = before.start_ns - problem_.latency_ns(anchor.to, before.from);
-      const int64_t sent = before.start_ns - problem_.latency_ns(anchor.from, before.from);
+      const int64_t to_receive = slack_ns(anchor.to, before.from);
+      const int64_t to_send = slack_ns(anchor.from, before.from);
+      const int64_t received =
+          before.start_ns - problem_.latency_ns(anchor.to, before.from) - to_receive;
+      const int64_t sent =
+          before.start_ns - problem_.latency_ns(anchor.from, before.from) - to_send;
       const int64_t length = durations_[planned.anchor], gone = anchor.start_ns + length;
       // Where several share a wide link a sender that is the slowest link of the way keeps time
       // best: what its packets wait for others' on the way would add up from transfer to transfer.
       // Elsewhere the receiver does: it sees a link that is slower than the plan took it for.
       if (shares_a_link_[uses_[use].transfer] != 0 && sent >= anchor.start_ns && sent <= gone &&
           anchor.rate >= uplinks_[anchor.from] * (1 - 1e-9)) {
-        return found(true, gone - sent);
+        return found(true, gone - sent, to_send);
       }
       if (received > anchor.end_ns - length) {
-        return found(false, anchor.end_ns - received);
+        return found(false, anchor.end_ns - received, to_receive);
       }
-      if (sent >= anchor.start_ns) return found(true, gone - sent);
+      if (sent >= anchor.start_ns) return found(true, gone - sent, to_send);
       use = uses_[use].previous;
     }
     planned.anchor = kNone;
@@ -247,7 +276,8 @@ class Emitter {
       for (size_t k = 0; k < mine.size(); ++k) {
         const Planned& p = mine[k];
         if (k > 0 && p.after == mine[k - 1].after) continue;
-        plan_.tokens.push_back({p.after, i, p.anchor, p.at_sender, p.bytes_left, p.wait_ns()});
+        plan_.tokens.push_back(
+            {p.after, i, p.anchor, p.at_sender, p.bytes_left, p.wait_ns(), p.slack_ns});
       }
     }
   }
@@ -256,8 +286,10 @@ class Emitter {
   const std::vector<uint32_t>& shipments_;
   const bool ahead_;
   Plan& plan_;
-  std::vector<double> uplinks_;  ///< bandwidth by which each server sends
-  std::vector<size_t> first_;    ///< of uses_, by link
+  std::vector<double> packets_ns_;  ///< by link: how long kPacketsMet take
+  std::vector<int64_t> slacks_;     ///< by pair of servers; -1: not asked for yet
+  std::vector<double> uplinks_;     ///< bandwidth by which each server sends
+  std::vector<size_t> first_;       ///< of uses_, by link
   std::vector<Use> uses_;
   std::vector<int64_t> durations_;   ///< by transfer
   std::vector<char> shares_a_link_;  ///< by transfer: some link of its way carries several at once

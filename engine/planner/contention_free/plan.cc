@@ -165,6 +165,13 @@ Result<int64_t> lower_bound_ns(const PlanInputs& inputs, bool relayed) {
   return lower_bound_ns(problem, relayed);
 }
 
+uint32_t packet_bytes(const Plan& plan) {
+  constexpr uint64_t kPackets = 256, kLeastPacket = 1024, kMostPacket = 1 << 20;
+  uint64_t longest = 0;
+  for (const Transfer& transfer : plan.transfers) longest = std::max(longest, transfer.bytes);
+  return static_cast<uint32_t>(std::clamp<uint64_t>(longest / kPackets, kLeastPacket, kMostPacket));
+}
+
 Result<Plan> plan_transfers(const PlanInputs& inputs) {
   IBCOLL_ASSIGN(Problem problem, make_problem(inputs));
   const int64_t bound_ns = lower_bound_ns(problem);

@@ -112,6 +112,11 @@ struct Transfer {
 /// the sender of `before`. Where these two are the same server no message is needed, only that
 /// order. At the beginning of a plan on a WAN nothing may have happened yet that could tell: the
 /// anchor is kNone, and the sender of `before` waits `wait_ns` from its own beginning.
+///
+/// A token meets packets on its way, for how long no plan can tell. It is meant to be there
+/// `slack_ns` before it is needed. `before` begins at its planned time then, by its sender's clock
+/// from the sender's own beginning, but no later than `slack_ns` after the token: if the network is
+/// faster than it was planned for, the clock is not.
 struct Token {
   static constexpr uint32_t kNone = Transfer::kNone;
 
@@ -119,6 +124,7 @@ struct Token {
   bool at_sender = false;
   uint64_t bytes_left = 0;
   int64_t wait_ns = 0;
+  int64_t slack_ns = 0;
 };
 
 /// A plan: plain data. check_plan() (check.h) says whether it is right; the same inputs give the
@@ -158,6 +164,10 @@ struct Plan {
   }
   int sent_to(const Token& token) const { return transfers[token.before].from; }
 };
+
+/// Data of a packet at most, where it counts how long other things wait for it: 1 KB; of messages
+/// above 256 KB a 256th, so that a simulation has no more packets than it needs.
+uint32_t packet_bytes(const Plan& plan);
 
 /// What to plan.
 struct PlanInputs {

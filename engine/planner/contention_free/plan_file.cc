@@ -105,7 +105,7 @@ Result<Plan> read_plan(const Json& json) {
     plan.transfers.push_back(t);
   }
   for (const Json& cells : tokens) {
-    Row row(cells, 6);
+    Row row(cells, cells.size() == 6 ? 6 : 7);  // older ones have no slack
     Token t;
     t.after = index_from_json(row.integer(0, count - 1));
     t.before = index_from_json(row.integer(0, count - 1));
@@ -113,6 +113,7 @@ Result<Plan> read_plan(const Json& json) {
     t.at_sender = row.integer(0, 1) != 0;
     t.bytes_left = static_cast<uint64_t>(row.integer(0, INT64_MAX));
     t.wait_ns = row.integer(0, INT64_MAX);
+    if (cells.size() == 7) t.slack_ns = row.integer(0, INT64_MAX);
     if (!row.good()) {
       return fail(ErrorCode::kInvalidArgument, "not a plan: token {}: {}", plan.tokens.size(),
                   json_text(cells));
@@ -132,8 +133,8 @@ Json plan_to_json(const Plan& plan) {
     if (plan.parts > 1) transfers.back().push_back(t.part);
   }
   for (const Token& t : plan.tokens) {
-    tokens.push_back(
-        {t.after, t.before, index_to_json(t.anchor), t.at_sender ? 1 : 0, t.bytes_left, t.wait_ns});
+    tokens.push_back({t.after, t.before, index_to_json(t.anchor), t.at_sender ? 1 : 0, t.bytes_left,
+                      t.wait_ns, t.slack_ns});
   }
   Json json = {{"format", kPlanFormat},
                {"version", kPlanVersion},

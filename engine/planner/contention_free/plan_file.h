@@ -10,7 +10,8 @@ namespace ibcoll::contention_free {
 /// {"format": "ibcoll plan", "version": 1, "kind", "servers", "root", "planner", "policy",
 /// "tokens_ahead", "piece_bytes", "relay_buffer_bytes", "time_ns", "bound_ns", "jitter_ns",
 /// "groups", "relayed_bytes", "transfers": [[from, to, origin, target, bytes, start_ns, end_ns,
-/// rate, forwards], ..], "tokens": [[after, before, anchor, at_sender, bytes_left, wait_ns], ..]};
+/// rate, forwards], ..], "tokens": [[after, before, anchor, at_sender, bytes_left, wait_ns,
+/// slack_ns], ..]};
 /// -1 stands for no transfer and for everyone.
 nlohmann::ordered_json plan_to_json(const Plan& plan);
 

@@ -32,7 +32,8 @@ void retime(const Problem& problem, Plan& plan) {
       const auto left = static_cast<int64_t>(static_cast<double>(t.bytes_left) * 1e9 / anchor.rate);
       const int64_t sent =
           (t.at_sender ? anchor.start_ns + duration_ns(anchor) : anchor.end_ns) - left + t.wait_ns;
-      start = std::max(start, sent + problem.latency_ns(plan.sent_by(t), transfer.from));
+      start =
+          std::max(start, sent + problem.latency_ns(plan.sent_by(t), transfer.from) + t.slack_ns);
     }
     if (const size_t sum = sums.awaited_by(transfer); sum != Sums::kNone) {
       start = std::max(start, ready[sum]);
