@@ -59,8 +59,8 @@ TEST(ContentionFreeCache, RefusesFilesThatAreNotItsOwn) {
     EXPECT_NE(at, std::string::npos) << what;
     return changed.replace(at, what.size(), by);
   };
-  EXPECT_THAT(refused(with("\"version\":5", "\"version\":1"), cache),
-              HasSubstr("1: version 1: this reads 5"));
+  EXPECT_THAT(refused(with("\"version\":6", "\"version\":1"), cache),
+              HasSubstr("1: version 1: this reads 6"));
   EXPECT_THAT(refused(with("ibcoll plans", "recipes"), cache), HasSubstr("not a file of plans"));
   EXPECT_THAT(refused(with("\"time_ns\":", "\"time_ns\":1"), cache), HasSubstr("2: "));
   EXPECT_THAT(refused(with("[1,0,1,0,", "[1,9,1,0,"), cache), HasSubstr("not a plan: transfer"));

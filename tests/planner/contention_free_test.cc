@@ -150,6 +150,32 @@ TEST(ContentionFree, ShortAlltoallsComeNearTheBoundBehindTrunks) {
   EXPECT_LE(over_bound("twelve-clusters:2", Kind::kAlltoall, 1 << 20), 1.075);
 }
 
+// Tokens meet packets on their way, which no plan knows. Were each late by one, all would be.
+TEST(ContentionFree, PacketsThatTokensMeetMakeNothingLate) {
+  const std::string trunks = kLan + ",trunk-bandwidth=10Gbit/s";
+  for (const std::string& spec :
+       {"single-switch:24" + kLan, "tree:14x3" + trunks, "tree:14x5,hosts=64" + trunks}) {
+    const Fabric fabric = network(spec);
+    for (const uint64_t bytes : {5 << 10, 10 << 10, 100 << 10}) {
+      const Plan plan = planned(request_for(fabric, Kind::kAlltoall, bytes));
+      const auto times = sim::simulate_plan(fabric, {}, plan);
+      ASSERT_TRUE(times.has_value());
+      const double planned_us = static_cast<double>(plan.time_ns) * 1e-3;
+      EXPECT_LE(times->time_us, 1.01 * planned_us) << spec << " " << bytes;
+    }
+  }
+}
+
+// On a network that is faster than it was planned for, no clock holds transfers back for long.
+TEST(ContentionFree, ClocksDoNotHoldBackFasterNetworks) {
+  const Fabric slow = network("single-switch:16,bandwidth=1Gbit/s,latency=10us");
+  const Fabric fast = network("single-switch:16,bandwidth=2Gbit/s,latency=10us");
+  const Plan plan = planned(request_for(slow, Kind::kAlltoall, 100 << 10));
+  const auto times = sim::simulate_plan(fast, {}, plan);
+  ASSERT_TRUE(times.has_value());
+  EXPECT_LE(times->time_us, 0.57 * static_cast<double>(plan.time_ns) * 1e-3);
+}
+
 TEST(ContentionFree, TwoClustersReachTheBound) {
   for (const char* trunk : {"", ",trunk-bandwidth=10Gbit/s"}) {
     const std::string spec = "wan:32,32,long-latency=5ms" + kLan + trunk;

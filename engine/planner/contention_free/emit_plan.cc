@@ -14,10 +14,9 @@ namespace {
 /// How far back along a link's transfers the anchor of a token is looked for.
 constexpr int kMostSteps = 256;
 
-/// How many packets a token may meet on each link of its way and still be in time.
+/// How many packets a token may meet and still be in time where it leaves its host, and as many
+/// where it comes to the other one. Those that it meets between switches don't add up to more.
 constexpr double kPacketsMet = 3;
-/// With more servers what a pair of them may meet is not kept.
-constexpr int kMostInTable = 1024;
 
 /// A transfer's use of a link.
 struct Use {
@@ -40,17 +39,15 @@ class Emitter {
   Emitter(const Problem& problem, const std::vector<uint32_t>& shipments, bool ahead, Plan& plan)
       : problem_(problem), shipments_(shipments), ahead_(ahead), plan_(plan) {
     for (const int host : problem.hosts) {
-      uplinks_.push_back(problem.fabric.link(problem.fabric.host_link(host)).bandwidth);
+      const int up = problem.fabric.host_link(host);
+      uplinks_.push_back(problem.fabric.link(up).bandwidth);
+      downlinks_.push_back(problem.fabric.link(topology::Fabric::reverse(up)).bandwidth);
     }
   }
 
   void run() {
     list_uses();
-    const double packets_bytes = kPacketsMet * packet_bytes(plan_);
-    for (int link = 0; link < problem_.fabric.links(); ++link)
-      packets_ns_.push_back(packets_bytes / problem_.fabric.link(link).bandwidth * 1e9);
-    if (problem_.servers <= kMostInTable)
-      slacks_.assign(static_cast<size_t>(problem_.servers) * problem_.servers, -1);
+    met_bytes_ = kPacketsMet * packet_bytes(plan_);
     last_token_.assign(plan_.transfers.size(), kNone);
     tokens_.reserve(uses_.size());
     for (int link = 0; link < problem_.fabric.links(); ++link) order_link(link);
@@ -182,21 +179,14 @@ class Emitter {
   }
 
   /// How long packets that a token may meet hold it up.
-  int64_t slack_ns(int from, int to) {
-    if (from == to) return 0;
-    int64_t none = -1;
-    int64_t& known =
-        slacks_.empty() ? none : slacks_[static_cast<size_t>(from) * problem_.servers + to];
-    if (known >= 0) return known;
-    double ns = 0;
-    problem_.fabric.visit_route(problem_.hosts[from], problem_.hosts[to],
-                                [&](int link) { ns += packets_ns_[link]; });
-    return known = std::llround(ns);
+  int64_t slack_ns(int from, int to) const {
+    return from == to ? 0
+                      : std::llround(met_bytes_ * (1 / uplinks_[from] + 1 / downlinks_[to]) * 1e9);
   }
 
   /// The last moment, along the transfers that use the link one after the other, at which a token
   /// can be sent so that it is there when `before` is to start.
-  void find_moment(uint32_t use, const Transfer& before, Planned& planned) {
+  void find_moment(uint32_t use, const Transfer& before, Planned& planned) const {
     for (int steps = 0; use != kNone && steps < kMostSteps; ++steps) {
       const Transfer& anchor = plan_.transfers[uses_[use].transfer];
       planned.anchor = uses_[use].transfer;
@@ -286,10 +276,9 @@ class Emitter {
   const std::vector<uint32_t>& shipments_;
   const bool ahead_;
   Plan& plan_;
-  std::vector<double> packets_ns_;  ///< by link: how long kPacketsMet take
-  std::vector<int64_t> slacks_;     ///< by pair of servers; -1: not asked for yet
-  std::vector<double> uplinks_;     ///< bandwidth by which each server sends
-  std::vector<size_t> first_;       ///< of uses_, by link
+  double met_bytes_ = 0;                     ///< of the packets that a token may meet
+  std::vector<double> uplinks_, downlinks_;  ///< bandwidth by which each server sends
+  std::vector<size_t> first_;                ///< of uses_, by link
   std::vector<Use> uses_;
   std::vector<int64_t> durations_;   ///< by transfer
   std::vector<char> shares_a_link_;  ///< by transfer: some link of its way carries several at once
