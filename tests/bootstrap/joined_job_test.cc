@@ -144,7 +144,8 @@ TEST(JoinedJob, DeathsAreNoticedOnceTheLeaderHasLeft) {
 // Parts of a machine with leaders of their own, as containers may be. Who comes first leads: either
 // may be the one that dies.
 TEST(JoinedJob, DeathsAreNoticedWhoeverLeadsTheRank) {
-  const auto look = [](Bootstrap& job) -> std::string {
+  const testing::SharedBlackboard looked;  // nobody leaves before all have
+  const auto look = [&](Bootstrap& job) -> std::string {
     const auto places = exchange_places(job);
     if (!places) return places.error().message;
     MachineWatch watch(job, *places);
@@ -157,10 +158,15 @@ TEST(JoinedJob, DeathsAreNoticedWhoeverLeadsTheRank) {
       if (Clock::now() - start > std::chrono::seconds(10)) return "not noticed";
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
-    return watch.has_ended(3) && !watch.has_ended(job.rank() == 0 ? 1 : 0) ? "" : "wrong ends";
+    const bool right = watch.has_ended(3) && !watch.has_ended(job.rank() == 0 ? 1 : 0);
+    ++looked->written;
+    while (looked->written < 3 && Clock::now() - start < std::chrono::seconds(10))
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return right ? "" : "wrong ends";
   };
   for (const Rank late : {2, 3}) {
     SCOPED_TRACE(::testing::Message() << "rank " << late << " comes late");
+    looked->written = 0;
     JoinedRun run;
     run.machines = {0, 0, 1, 1};
     run.to_die = {3};
