@@ -277,7 +277,7 @@ class Emitter {
   const bool ahead_;
   Plan& plan_;
   double met_bytes_ = 0;                     ///< of the packets that a token may meet
-  std::vector<double> uplinks_, downlinks_;  ///< bandwidth by which each server sends
+  std::vector<double> uplinks_, downlinks_;  ///< bandwidth by which each server sends, receives
   std::vector<size_t> first_;                ///< of uses_, by link
   std::vector<Use> uses_;
   std::vector<int64_t> durations_;   ///< by transfer
