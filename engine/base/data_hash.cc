@@ -19,7 +19,7 @@ namespace {
 /// Longer data is hashed in chunks of so many bytes, whose hash XXH3 then is of the sums that all
 /// of them make: it reads half as fast as memory in a cache is copied, which would more than double
 /// the time of a call.
-constexpr uint64_t kChunk = 4096;
+constexpr uint64_t kHashChunk = 4096;
 constexpr size_t kRow = 64, kRowWords = kRow / sizeof(uint64_t), kHalf = kRowWords / 2;
 
 /// Of the words in each column of a chunk: the sum, which no single error leaves as it is. Of each
@@ -35,7 +35,7 @@ struct ByteSums {
 static_assert(std::has_unique_object_representations_v<ByteSums>, "all of it is hashed");
 
 struct alignas(64) Keys {
-  std::array<uint64_t, kChunk / sizeof(uint64_t) / 2> words;
+  std::array<uint64_t, kHashChunk / sizeof(uint64_t) / 2> words;
 };
 constexpr Keys make_keys() {
   Keys keys{};
@@ -52,7 +52,7 @@ void add_chunk(ByteSums& sums, const std::byte* chunk) {
   // Column by column, so that a processor's registers hold its sums.
   for (size_t i = 0; i < kHalf; ++i) {
     uint64_t first = sums.plain[i], second = sums.plain[i + kHalf], made = sums.products[i];
-    for (size_t row = 0; row < kChunk / kRow; ++row) {
+    for (size_t row = 0; row < kHashChunk / kRow; ++row) {
       const std::byte* const place = chunk + row * kRow + i * sizeof(uint64_t);
       uint64_t word, behind;
       std::memcpy(&word, place, sizeof word);
@@ -82,7 +82,7 @@ void add_chunk(ByteSums& sums, const std::byte* chunk) {
   const auto* key = reinterpret_cast<const __m256i*>(kKeys.words.data());
   __m256i plain0 = plain[0], plain1 = plain[1], made = products[0];
 #pragma GCC unroll 8
-  for (size_t row = 0; row < kChunk / kRow; ++row, data += 2) {
+  for (size_t row = 0; row < kHashChunk / kRow; ++row, data += 2) {
     constexpr int kChangedOver = 0xb1;  // places 2 3 0 1, from the last
     const __m256i word0 = _mm256_loadu_si256(data), word1 = _mm256_loadu_si256(data + 1);
     plain0 = _mm256_add_epi64(plain0, word0);
@@ -112,8 +112,8 @@ AddChunk best_add_chunk() { return add_chunk; }
 uint64_t hash_data(const StridedView& view, uint64_t bytes, uint64_t seed) {
   if (bytes == 0) return seed;
   StridedCursor cursor(view);
-  alignas(64) std::byte packed[kChunk];
-  if (bytes < kChunk) {
+  alignas(64) std::byte packed[kHashChunk];
+  if (bytes < kHashChunk) {
     if (cursor.left() >= bytes) return XXH3_64bits_withSeed(cursor.place(), bytes, seed);
     copy_strided({packed}, view, bytes);
     return XXH3_64bits_withSeed(packed, bytes, seed);
@@ -122,14 +122,14 @@ uint64_t hash_data(const StridedView& view, uint64_t bytes, uint64_t seed) {
   ByteSums sums;
   sums.bytes = bytes;
   sums.seed = seed;
-  for (uint64_t at = 0; at < bytes; at += kChunk) {
-    const uint64_t piece = std::min(kChunk, bytes - at);
-    if (piece == kChunk && cursor.left() >= kChunk) {
+  for (uint64_t at = 0; at < bytes; at += kHashChunk) {
+    const uint64_t piece = std::min(kHashChunk, bytes - at);
+    if (piece == kHashChunk && cursor.left() >= kHashChunk) {
       add(sums, cursor.place());
-      cursor.skip(kChunk);
+      cursor.skip(kHashChunk);
       continue;
     }
-    std::memset(packed + piece, 0, kChunk - piece);
+    std::memset(packed + piece, 0, kHashChunk - piece);
     copy_strided({packed}, view.from(at), piece);
     add(sums, packed);
     if (at + piece < bytes) cursor = StridedCursor(view.from(at + piece));

@@ -21,7 +21,7 @@ namespace {
 constexpr time_t kKeptSeconds = 3600;
 /// Figures that are farther apart were measured under load.
 constexpr double kMostSpread = 0.2;
-constexpr size_t kMostBytes = size_t{1} << 16;
+constexpr size_t kMostKeptBytes = size_t{1} << 16;
 
 const PairCosts* most_distant(const MachineCosts& costs, const std::vector<CorePair>* pairs) {
   const PairCosts* found = nullptr;
@@ -78,7 +78,7 @@ std::string kept_costs_path(const cpu_set_t& processors) {
 std::optional<MachineCosts> kept_costs(const std::string& path) {
   const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!file.valid() || !is_own(file.get())) return std::nullopt;
-  std::string text(kMostBytes, '\0');
+  std::string text(kMostKeptBytes, '\0');
   const ssize_t got = read(file.get(), text.data(), text.size());
   if (got <= 0) return std::nullopt;
   text.resize(static_cast<size_t>(got));

@@ -10,7 +10,7 @@
 namespace ibcoll {
 namespace {
 
-constexpr size_t kMaxFileBytes = size_t{1} << 20;
+constexpr size_t kMostLogpBytes = size_t{1} << 20;
 
 /// What the lines of one layer say.
 struct LayerLines {
@@ -124,7 +124,7 @@ Result<LogP> parse_logp(std::string_view text) {
 }
 
 Result<LogP> read_logp(const std::string& path) {
-  IBCOLL_ASSIGN(const std::string text, read_input(path, kMaxFileBytes));
+  IBCOLL_ASSIGN(const std::string text, read_input(path, kMostLogpBytes));
   return of_input(path, parse_logp(text));
 }
 

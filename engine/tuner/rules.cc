@@ -10,7 +10,7 @@
 namespace ibcoll {
 namespace {
 
-constexpr size_t kMaxFileBytes = size_t{1} << 24;
+constexpr size_t kMostRulesBytes = size_t{1} << 24;
 
 }  // namespace
 
@@ -50,7 +50,7 @@ std::string Rule::describe() const {
 }
 
 Result<std::vector<RuleSection>> read_rules(const std::string& path) {
-  IBCOLL_ASSIGN(const std::string text, read_input(path, kMaxFileBytes));
+  IBCOLL_ASSIGN(const std::string text, read_input(path, kMostRulesBytes));
   return of_input(path, parse_rules(text));
 }
 

@@ -8,7 +8,7 @@ namespace ibcoll::contention_free {
 namespace {
 
 /// Looks at a server's shipments for one switch, at most.
-constexpr int64_t kMostLooks = 40'000'000;
+constexpr int64_t kMostPhaseLooks = 40'000'000;
 
 struct InnerHop {
   int link;
@@ -27,7 +27,7 @@ class Phases {
     int64_t looks = 0;
     for (int phase = 0; order.size() < problem_.shipments.size(); ++phase) {
       looks += static_cast<int64_t>(turn.size()) * groups_;
-      if (looks > kMostLooks) return {};
+      if (looks > kMostPhaseLooks) return {};
       turn.erase(std::remove_if(turn.begin(), turn.end(), [&](int s) { return to_send_[s] == 0; }),
                  turn.end());
       std::sort(turn.begin(), turn.end(), [&](int a, int b) {

@@ -13,8 +13,8 @@ struct Step {
   int from, to;
 };
 
-/// The pairs that may send, by server, in ascending order.
-Result<std::vector<std::vector<int>>> neighbours(const Problem& problem) {
+/// The servers that each may send to, in ascending order.
+Result<std::vector<std::vector<int>>> permitted_servers(const Problem& problem) {
   std::vector<std::vector<int>> next(problem.servers);
   for (const auto& [a, b] : *problem.inputs.permitted) {
     for (const int server : {a, b}) {
@@ -192,7 +192,7 @@ Status spread_shipments(Problem& problem, Spread spread) {
   std::vector<std::vector<int>> next, servers_at(problem.fabric.switches());
   const bool limited = problem.inputs.permitted.has_value();
   if (limited) {
-    IBCOLL_ASSIGN(next, neighbours(problem));
+    IBCOLL_ASSIGN(next, permitted_servers(problem));
   }
   for (const int server : problem.by_position) {
     servers_at[problem.leaf(server) - problem.fabric.hosts()].push_back(server);
@@ -260,7 +260,7 @@ Status straight_shipments(Problem& problem) {
     });
     return {};
   }
-  IBCOLL_ASSIGN(const auto next, neighbours(problem));
+  IBCOLL_ASSIGN(const auto next, permitted_servers(problem));
   // Ways are found from the end that messages share; a way there is a way back.
   const bool to_root = problem.inputs.kind == Kind::kGather;
   std::vector<std::vector<int>> before(problem.servers);
