@@ -49,7 +49,8 @@ constexpr size_t kEagerWithinProcess = 8192;
 /// back what this rank has not asked for.
 constexpr size_t kRingsSetAside = 4;
 
-constexpr uint64_t kProbeWord = 0x6962636f6c6c2121;
+/// What peers try to read of this rank's private memory.
+const uint64_t kProbed = 0x6962636f6c6c2121;
 /// In so large a server not all pairs try: a million reads of a thousand ranks take seconds.
 constexpr int kMostThatTryAll = 64;
 
@@ -66,11 +67,11 @@ struct Transport::Layout {
   size_t mail_bytes, pair_bytes, heap_bytes;
   RingLayout ring;
 
-  Layout(size_t ranks, const Options& options) {
+  Layout(size_t ranks, size_t heap) {
     ring = ring_for(ranks);
     pair_bytes = round_up(ring.bytes(), 64);
     mail_bytes = MailQueue::bytes(NetworkTransport::kMaxMailBytes);
-    heap_bytes = round_up(options.heap_bytes, page_bytes());
+    heap_bytes = round_up(heap, page_bytes());
     size_t at = 0;
     const auto place = [&at](size_t bytes, size_t alignment) {
       const size_t begin = round_up(at, alignment);
@@ -87,11 +88,56 @@ struct Transport::Layout {
     heaps = place(ranks * heap_bytes, page_bytes());
     end = at;
   }
+
+  /// That of a region which so many ranks have agreed on.
+  static Layout of(const SharedRegion& region, size_t ranks) {
+    return {ranks, (region.size() - Layout(ranks, 0).heaps) / ranks};
+  }
+
+  RingLimits* limits_in(const SharedRegion& region) const {
+    return reinterpret_cast<RingLimits*>(region.data() + limits);
+  }
+  Introduction* introductions_in(const SharedRegion& region) const {
+    return reinterpret_cast<Introduction*>(region.data() + introductions);
+  }
 };
+
+SharedRegion::Request Transport::region(Rank rank, const Shape& shape, const Options& options) {
+  const int server = shape.server_of(rank);
+  const auto ranks = static_cast<size_t>(shape.server_size(server));
+  // Everything but rings and heaps; those get memory as they are used, and an error where there is
+  // none.
+  const auto prepare = [ranks, me = shape.local_of(rank),
+                        limits = options.limits](SharedRegion& region) -> Status {
+    const Layout layout = Layout::of(region, ranks);
+    if (me == 0) {
+      IBCOLL_TRY(region.reserve(0, layout.gates));
+      IBCOLL_TRY(Gates(region, layout.gates, me, ranks).prepare());
+      *layout.limits_in(region) = limits;
+    }
+    const auto local = static_cast<size_t>(me);
+    IBCOLL_TRY(region.reserve(layout.mails + local * layout.mail_bytes, layout.mail_bytes));
+    layout.introductions_in(region)[me] = {reinterpret_cast<uint64_t>(&kProbed), getpid(), 0};
+    return {};
+  };
+  return {.colour = server,
+          .bytes = Layout(ranks, options.heap_bytes).end,
+          .name = "ibcoll-server",
+          .smallest = true,  // their heaps'
+          .prepare = prepare};
+}
 
 Result<std::unique_ptr<Transport>> Transport::create(Bootstrap& bootstrap, const Shape& shape,
                                                      std::span<Bell> bells,
                                                      const Options& options) {
+  IBCOLL_ASSIGN(SharedRegion made,
+                SharedRegion::create(bootstrap, region(bootstrap.rank(), shape, options)));
+  return create(bootstrap, shape, bells, options, std::move(made));
+}
+
+Result<std::unique_ptr<Transport>> Transport::create(Bootstrap& bootstrap, const Shape& shape,
+                                                     std::span<Bell> bells, const Options& options,
+                                                     SharedRegion region) {
   std::unique_ptr<Transport> self(new Transport);
   const Rank rank = bootstrap.rank();
   const int server = shape.server_of(rank);
@@ -104,14 +150,12 @@ Result<std::unique_ptr<Transport>> Transport::create(Bootstrap& bootstrap, const
   self->shares_address_space_ = bootstrap.shares_address_space();
   const size_t n = self->size_;
   const auto me = static_cast<size_t>(self->me_);
-  const Layout layout(n, self->options_);
+  const Layout layout = Layout::of(region, n);
   self->chunk_bytes_ = std::max<size_t>(layout.ring.payload_bytes / 8, 1024);
   self->most_set_aside_ = kRingsSetAside * layout.ring.payload_bytes;
   self->granted_bytes_ = layout.ring.payload_bytes;
 
-  // Servers may differ in size, and a region's size must be the same within its colour only.
-  IBCOLL_ASSIGN(self->region_,
-                SharedRegion::create(bootstrap, server, layout.end, "ibcoll-server"));
+  self->region_ = std::move(region);
   std::byte* base = self->region_.data();
   self->rings_made_at_ = layout.rings_made;
   self->gates_ = Gates(self->region_, layout.gates, self->me_, n);
@@ -120,31 +164,20 @@ Result<std::unique_ptr<Transport>> Transport::create(Bootstrap& bootstrap, const
   self->receipts_.emplace(*self->heap_, base);
   self->peers_.resize(n);
   self->dirty_.reserve(n);
+  const Introduction* const introductions = layout.introductions_in(self->region_);
   for (size_t peer = 0; peer < n; ++peer) {
     Peer& p = self->peers_[peer];
     p.rank = shape.rank_at(server, static_cast<int>(peer));
+    p.pid = introductions[peer].pid;
     // A receiver's rings lie side by side: it polls them together.
     p.outgoing = Ring(base + layout.rings + (peer * n + me) * layout.pair_bytes, layout.ring);
     p.incoming = Ring(base + layout.rings + (me * n + peer) * layout.pair_bytes, layout.ring);
     p.mails =
         MailQueue(base + layout.mails + peer * layout.mail_bytes, NetworkTransport::kMaxMailBytes);
   }
-  // Everything but rings and heaps; those get memory as they are used, and an error where there is
-  // none.
-  Status reserved = self->region_.reserve(layout.mails + me * layout.mail_bytes, layout.mail_bytes);
-  if (reserved && me == 0) reserved = self->region_.reserve(0, layout.gates);
-  if (reserved && me == 0) reserved = self->gates_.prepare();
-  // The others would touch what is missing.
-  if (!reserved) {
-    bootstrap.abort({rank, reserved.error().code, reserved.error().message});
-    return tl::unexpected<Error>(reserved.error());
-  }
-  auto* const limits = reinterpret_cast<RingLimits*>(base + layout.limits);
-  if (me == 0) *limits = self->options_.limits;
-  IBCOLL_TRY(bootstrap.barrier());
-  self->set_limits(*limits, layout.ring.payload_bytes);
-  heed_bells(bells);
+  self->set_limits(*layout.limits_in(self->region_), layout.ring.payload_bytes);
   IBCOLL_TRY(self->probe_private_reads(bootstrap, layout));
+  heed_bells(bells);
   return self;
 }
 
@@ -152,7 +185,7 @@ Transport::~Transport() = default;
 
 MemoryItems Transport::memory(const LocalLoad& load) {
   const size_t ranks = load.ranks, page = page_bytes();
-  const Layout layout(ranks, Options{});
+  const Layout layout(ranks, 0);
   // A receiver looks now and then how far it has come: payloads use so many places by turns.
   constexpr size_t kPlaces = Ring::kHot;
   const bool copied =
@@ -202,17 +235,12 @@ void Transport::set_limits(const RingLimits& limits, size_t ring_bytes) {
 /// or of some where there are many, and all tell what they found. The ranks of a server need no
 /// more for that than the server's region.
 Status Transport::probe_private_reads(Bootstrap& bootstrap, const Layout& layout) {
-  const uint64_t word = kProbeWord;
-  auto* const introductions =
-      reinterpret_cast<Introduction*>(region_.data() + layout.introductions);
+  Introduction* const introductions = layout.introductions_in(region_);
   auto* const readable = reinterpret_cast<uint8_t*>(region_.data() + layout.readable);
   const auto bit = [&](int reader, int owner) -> uint8_t& {
     return readable[static_cast<size_t>(owner) * static_cast<size_t>(size_) +
                     static_cast<size_t>(reader)];
   };
-  introductions[me_] = {reinterpret_cast<uint64_t>(&word), getpid(), 0};
-  IBCOLL_TRY(bootstrap.barrier());
-  for (int i = 0; i < size_; ++i) peers_[i].pid = introductions[i].pid;
   const auto can_read = [&](int i) {
     uint64_t value = 0;
     const iovec to{&value, sizeof(value)};
@@ -220,7 +248,7 @@ Status Transport::probe_private_reads(Bootstrap& bootstrap, const Layout& layout
     return shares_address_space_ ||
            (options_.allow_process_vm &&
             process_vm_readv(peers_[i].pid, &to, 1, &from, 1, 0) == sizeof(value) &&
-            value == kProbeWord);
+            value == kProbed);
   };
   if (size_ > kMostThatTryAll) {
     // What one process may read of another follows from their users and settings, which differ

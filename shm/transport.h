@@ -49,8 +49,15 @@ struct LocalLoad {
 /// at the start, gates, mail queues, rings of all ordered pairs, heaps.
 class Transport final : public LocalTransport {
  public:
-  /// Collective over all ranks of the job; the ranks of one server get one region. `bells`: one a
-  /// rank of the job.
+  /// What the ranks of a server share. Heaps are as large as the smallest that one of them asks
+  /// for; the first one's limits apply to all.
+  static SharedRegion::Request region(Rank rank, const Shape& shape, const Options& options);
+  /// Collective over all ranks of the job. `bells`: one a rank of the job. `region`: what has been
+  /// made as region() asks for it.
+  static Result<std::unique_ptr<Transport>> create(Bootstrap& bootstrap, const Shape& shape,
+                                                   std::span<Bell> bells, const Options& options,
+                                                   SharedRegion region);
+  /// The same with a region that it makes.
   static Result<std::unique_ptr<Transport>> create(Bootstrap& bootstrap, const Shape& shape,
                                                    std::span<Bell> bells, const Options& options);
   ~Transport() override;

@@ -84,10 +84,15 @@ uint64_t process_start(pid_t pid) {
   return rest ? start : 0;
 }
 
+ProcessPlace this_place() {
+  ProcessPlace place{this_machine(), getpid(), process_start(getpid()), {}};
+  if (sched_getaffinity(0, sizeof place.processors, &place.processors) != 0)
+    CPU_SET(0, &place.processors);  // more processors than a set holds: count too few
+  return place;
+}
+
 Result<std::vector<ProcessPlace>> exchange_places(Bootstrap& bootstrap) {
-  ProcessPlace mine{this_machine(), getpid(), process_start(getpid()), {}};
-  if (sched_getaffinity(0, sizeof mine.processors, &mine.processors) != 0)
-    CPU_SET(0, &mine.processors);  // more processors than a set holds: count too few
+  const ProcessPlace mine = this_place();
   std::vector<ProcessPlace> places(static_cast<size_t>(bootstrap.size()));
   IBCOLL_TRY(bootstrap.allgather(&mine, sizeof mine, places.data()));
   return places;

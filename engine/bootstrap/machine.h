@@ -36,6 +36,9 @@ struct ProcessPlace {
   cpu_set_t processors{};  ///< that its affinity mask allows
 };
 
+/// This process's.
+ProcessPlace this_place();
+
 /// Collective: the place of every rank.
 Result<std::vector<ProcessPlace>> exchange_places(Bootstrap& bootstrap);
 

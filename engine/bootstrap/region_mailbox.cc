@@ -58,18 +58,19 @@ Status RegionMailbox::open() {
   return {};
 }
 
-Status RegionMailbox::send(Bootstrap& bootstrap, const MailboxName& to, RegionOutcome outcome,
-                           int fd) const {
+Status RegionMailbox::send(Bootstrap& bootstrap, const MailboxName& to, int region,
+                           const Status& outcome, int fd) const {
+  Mail mail{region, to_outcome(outcome)};
   socklen_t length = 0;
   sockaddr_un address = socket_address(to, length);
-  iovec data{&outcome, sizeof outcome};
+  iovec data{&mail, sizeof mail};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   msghdr message{};
   message.msg_name = &address;
   message.msg_namelen = length;
   message.msg_iov = &data;
   message.msg_iovlen = 1;
-  if (fd >= 0) {
+  if (outcome) {
     message.msg_control = control;
     message.msg_controllen = sizeof control;
     cmsghdr* header = CMSG_FIRSTHDR(&message);
@@ -88,46 +89,61 @@ Status RegionMailbox::send(Bootstrap& bootstrap, const MailboxName& to, RegionOu
   return {};
 }
 
-Result<UniqueFd> RegionMailbox::receive(Bootstrap& bootstrap) const {
+Result<UniqueFd> RegionMailbox::receive(Bootstrap& bootstrap, int region) {
   while (true) {
-    pollfd wanted{socket_.get(), POLLIN, 0};
-    if (poll(&wanted, 1, 50) <= 0) {
-      if (const auto failure = bootstrap.failure()) return tl::unexpected<Error>(failure->error());
+    const auto here = std::find_if(early_.begin(), early_.end(), [region](const Arrived& arrived) {
+      return arrived.mail.region == region;
+    });
+    if (here == early_.end()) {
+      IBCOLL_ASSIGN(std::optional<Arrived> arrived, next());
+      if (arrived) {
+        early_.push_back(std::move(*arrived));
+      } else if (const auto failure = bootstrap.failure()) {
+        return tl::unexpected<Error>(failure->error());
+      }
       continue;
     }
-    RegionOutcome outcome;
-    iovec data{&outcome, sizeof outcome};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(ucred))] = {};
-    msghdr message{};
-    message.msg_iov = &data;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
-    const ssize_t received = recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC);
-    if (received < 0) return fail_errno("cannot receive shared memory from a peer");
-    UniqueFd fd;
-    bool same_user = false;
-    for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
-         header = CMSG_NXTHDR(&message, header)) {
-      if (header->cmsg_level != SOL_SOCKET) continue;
-      if (header->cmsg_type == SCM_RIGHTS) {
-        int number = -1;
-        std::memcpy(&number, CMSG_DATA(header), sizeof number);
-        fd.reset(number);
-      } else if (header->cmsg_type == SCM_CREDENTIALS) {
-        ucred sender{};
-        std::memcpy(&sender, CMSG_DATA(header), sizeof sender);
-        same_user = sender.uid == geteuid();
-      }
-    }
-    if (!same_user || received != sizeof outcome) continue;  // not from one of us
-    IBCOLL_TRY(to_status(outcome));
-    if (!fd.valid()) {
+    Arrived arrived = std::move(*here);
+    early_.erase(here);
+    IBCOLL_TRY(to_status(arrived.mail.outcome));
+    if (!arrived.fd.valid()) {
       errno = EMFILE;  // what else keeps it from coming
       return fail_opening("a peer's shared memory did not arrive");
     }
-    return fd;
+    return std::move(arrived.fd);
   }
+}
+
+Result<std::optional<RegionMailbox::Arrived>> RegionMailbox::next() {
+  constexpr int kLookMs = 50;
+  pollfd wanted{socket_.get(), POLLIN, 0};
+  if (poll(&wanted, 1, kLookMs) <= 0) return std::nullopt;
+  Arrived arrived;
+  iovec data{&arrived.mail, sizeof arrived.mail};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(ucred))] = {};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  const ssize_t received = recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC);
+  if (received < 0) return fail_errno("cannot receive shared memory from a peer");
+  bool same_user = false;
+  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
+       header = CMSG_NXTHDR(&message, header)) {
+    if (header->cmsg_level != SOL_SOCKET) continue;
+    if (header->cmsg_type == SCM_RIGHTS) {
+      int number = -1;
+      std::memcpy(&number, CMSG_DATA(header), sizeof number);
+      arrived.fd.reset(number);
+    } else if (header->cmsg_type == SCM_CREDENTIALS) {
+      ucred sender{};
+      std::memcpy(&sender, CMSG_DATA(header), sizeof sender);
+      same_user = sender.uid == geteuid();
+    }
+  }
+  if (!same_user || received != sizeof arrived.mail) return std::nullopt;  // not from one of us
+  return arrived;
 }
 
 }  // namespace ibcoll

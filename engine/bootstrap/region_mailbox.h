@@ -3,6 +3,8 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
+#include <vector>
 
 #include "engine/base/result.h"
 #include "engine/base/unique_fd.h"
@@ -13,7 +15,6 @@ namespace ibcoll {
 /// How it went, for others to know.
 struct RegionOutcome {
   int32_t code = 0;
-  uint64_t ticket = 0;  ///< where threads get the mapping
   char text[240] = {};
 };
 RegionOutcome to_outcome(const Status& status);
@@ -28,14 +29,28 @@ class RegionMailbox {
   Status open();
   const MailboxName& name() const { return name_; }
 
-  /// Sends an outcome and, if it is good, a descriptor.
-  Status send(Bootstrap& bootstrap, const MailboxName& to, RegionOutcome outcome, int fd) const;
-  /// Waits for what send() sends, but not for a job that has failed.
-  Result<UniqueFd> receive(Bootstrap& bootstrap) const;
+  /// Sends an outcome and, if it is good, the descriptor of the memory of a region, which goes by
+  /// its number.
+  Status send(Bootstrap& bootstrap, const MailboxName& to, int region, const Status& outcome,
+              int fd) const;
+  /// Waits for what send() sends of that region, but not for a job that has failed.
+  Result<UniqueFd> receive(Bootstrap& bootstrap, int region);
 
  private:
+  struct Mail {
+    int32_t region = 0;
+    RegionOutcome outcome;
+  };
+  struct Arrived {
+    Mail mail;
+    UniqueFd fd;
+  };
+  /// The next mail of one of us; nothing: none has come for a while.
+  Result<std::optional<Arrived>> next();
+
   UniqueFd socket_;
   MailboxName name_{};
+  std::vector<Arrived> early_;  ///< of regions that are to be received later: senders differ
 };
 
 }  // namespace ibcoll

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/hash.h"
 #include "engine/base/pages.h"
 #include "engine/base/unique_fd.h"
 #include "engine/bootstrap/machine.h"
@@ -37,14 +38,20 @@ constexpr size_t kReservePiece = size_t{64} << 20;
 /// What is left to the rest of the machine.
 constexpr size_t kReserveMargin = size_t{64} << 20;
 
-/// What each rank tells the others when a region is made.
-struct RegionOffer {
-  MachineId machine;
-  int64_t colour = -1;
-  uint64_t bytes = 0;
-  MailboxName mailbox{};
-  RegionOutcome ready;
+/// What each rank tells the others when regions are made: these words, then two for each region.
+enum OfferWord : size_t { kMachine, kMailbox, kUnready = kMailbox + 2, kRegions };
+enum RegionWord : size_t { kColour, kBytes, kRegionWords };
+
+/// How it went for a rank.
+struct Outcome {
+  int16_t code = 0;
+  uint16_t region = 0;  ///< in which it has failed
 };
+
+uint64_t hash_of(const MachineId& machine) {
+  return mix(mix(hash_bytes({machine.boot.data(), machine.boot.size()}), machine.pid_namespace),
+             machine.net_namespace);
+}
 
 Result<UniqueFd> make_memory(size_t bytes, std::string_view name) {
   const std::string label = fmt::format("ibcoll-{}", name);
@@ -70,7 +77,8 @@ class ThreadMappings {
   /// Keeps a mapping until `takers` threads have taken it; the ticket to take it with.
   uint64_t put(std::shared_ptr<void> mapping, size_t takers) {
     const std::lock_guard lock(mutex_);
-    waiting_.emplace(++last_ticket_, Waiting{std::move(mapping), takers});
+    ++last_ticket_;
+    if (takers > 0) waiting_.emplace(last_ticket_, Waiting{std::move(mapping), takers});
     return last_ticket_;
   }
   std::shared_ptr<void> take(uint64_t ticket) {
@@ -96,27 +104,6 @@ ThreadMappings& thread_mappings() {
   return mappings;
 }
 
-/// Whether `members` can share a region; the same answer on all of them.
-Status check_offers(const std::vector<RegionOffer>& offers, const std::vector<Rank>& members) {
-  const RegionOffer& first = offers[static_cast<size_t>(members.front())];
-  for (const Rank member : members) {
-    const RegionOffer& offer = offers[static_cast<size_t>(member)];
-    IBCOLL_TRY(to_status(offer.ready));
-    if (offer.bytes != first.bytes) {
-      return fail(ErrorCode::kMismatch, "rank {} wants shared memory of {} bytes, rank {} of {}",
-                  members.front(), first.bytes, member, offer.bytes);
-    }
-    if (!(offer.machine == first.machine)) {
-      return fail(ErrorCode::kSystem,
-                  "ranks {} and {} can't share memory: they are on different machines or in "
-                  "different containers",
-                  members.front(), member);
-    }
-  }
-  if (first.bytes == 0) return fail(ErrorCode::kInvalidArgument, "shared memory of 0 bytes");
-  return {};
-}
-
 /// The parts of [offset, offset + bytes) that have no memory behind them yet.
 std::vector<ByteRange> holes_in(int fd, size_t offset, size_t bytes) {
   std::vector<ByteRange> holes;
@@ -136,27 +123,6 @@ std::string format_amount(uint64_t bytes) {
   return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
 }
 
-/// The members' part of making a region: the lowest rank makes the memory and passes it on.
-Result<UniqueFd> share_memory(Bootstrap& bootstrap, const RegionMailbox& mailbox,
-                              const std::vector<RegionOffer>& offers,
-                              const std::vector<Rank>& members, std::string_view name) {
-  const Rank me = bootstrap.rank();
-  if (members.front() != me) return mailbox.receive(bootstrap);
-  auto memory = make_memory(offers[static_cast<size_t>(me)].bytes, name);
-  const RegionOutcome outcome =
-      to_outcome(memory ? Status{} : tl::unexpected<Error>(Error(memory.error())));
-  for (const Rank member : members) {
-    if (member == me) continue;
-    const MailboxName& to = offers[static_cast<size_t>(member)].mailbox;
-    if (const Status sent = mailbox.send(bootstrap, to, outcome, memory ? memory->get() : -1);
-        !sent) {
-      bootstrap.abort({me, sent.error().code, sent.error().message});  // or it would wait for ever
-      return tl::unexpected<Error>(Error(sent.error()));
-    }
-  }
-  return memory;
-}
-
 Result<std::byte*> map_memory(int fd, size_t bytes) {
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (data == MAP_FAILED)
@@ -170,63 +136,231 @@ Result<std::byte*> map_memory(int fd, size_t bytes) {
 
 }  // namespace
 
-Result<SharedRegion> SharedRegion::create(Bootstrap& bootstrap, int colour, size_t bytes,
-                                          std::string_view name) {
-  const bool threads = bootstrap.shares_address_space();
-  RegionMailbox mailbox;
-  RegionOffer offer;
-  offer.machine = this_machine();
-  offer.colour = colour;
-  offer.bytes = bytes;
-  if (colour >= 0 && !threads) offer.ready = to_outcome(mailbox.open());
-  offer.mailbox = mailbox.name();
-  std::vector<RegionOffer> offers(static_cast<size_t>(bootstrap.size()));
-  IBCOLL_TRY(bootstrap.allgather(&offer, sizeof offer, offers.data()));
+/// One rank's part of making regions: the lowest rank of each makes it and passes it on.
+class SharedRegion::Maker {
+ public:
+  Maker(Bootstrap& bootstrap, std::span<const Request> requests)
+      : bootstrap_(bootstrap),
+        requests_(requests),
+        me_(bootstrap.rank()),
+        threads_(bootstrap.shares_address_space()),
+        regions_(requests.size()),
+        members_(requests.size()) {}
 
-  // From here on all ranks, of whatever colour, make the same collective calls whatever fails.
-  std::vector<Rank> members;
-  for (size_t rank = 0; colour >= 0 && rank < offers.size(); ++rank)
-    if (offers[rank].colour == colour) members.push_back(static_cast<Rank>(rank));
-  const bool leader = !members.empty() && members.front() == bootstrap.rank();
-  std::shared_ptr<Mapping> mapping;
-  Status status;
-  if (!members.empty()) status = check_offers(offers, members);
-  if (status && (threads ? leader : !members.empty())) {
-    auto memory = threads ? make_memory(bytes, name)
-                          : share_memory(bootstrap, mailbox, offers, members, name);
-    const auto data = memory ? map_memory(memory->get(), bytes) : tl::unexpected(memory.error());
-    if (data)
-      mapping = std::make_shared<Mapping>(std::move(*memory), *data, bytes);
-    else
-      status = tl::unexpected(data.error());
+  Result<std::vector<SharedRegion>> make() {
+    IBCOLL_TRY(exchange_offers());
+    // From here on all ranks, of whatever colours, make the same collective calls whatever fails.
+    if (threads_) {
+      IBCOLL_TRY(make_among_threads());
+    } else {
+      for (size_t i = 0; i < regions_.size(); ++i)
+        if (can_be_made(i)) is_led(i) ? make_and_send(i) : receive(i);
+    }
+    IBCOLL_TRY(agree());
+    return std::move(regions_);
   }
 
-  // One outcome for all members: the lowest rank's error, if there is one.
-  RegionOutcome mine = to_outcome(status);
-  if (threads && leader && mapping) mine.ticket = thread_mappings().put(mapping, members.size());
-  std::vector<RegionOutcome> outcomes(offers.size());
-  IBCOLL_TRY(bootstrap.allgather(&mine, sizeof mine, outcomes.data()));
-  for (const Rank member : members) IBCOLL_TRY(to_status(outcomes[static_cast<size_t>(member)]));
-  SharedRegion region;
-  if (members.empty()) return region;
-  if (threads) {
-    const uint64_t ticket = outcomes[static_cast<size_t>(members.front())].ticket;
-    mapping = std::static_pointer_cast<Mapping>(thread_mappings().take(ticket));
+ private:
+  size_t words() const { return kRegions + kRegionWords * requests_.size(); }
+  uint64_t offered(Rank rank, size_t word) const {
+    return offers_[static_cast<size_t>(rank) * words() + word];
   }
-  region.data_ = mapping->data;
-  region.size_ = mapping->size;
-  region.fd_ = mapping->fd.get();
-  region.mapping_ = std::move(mapping);
-  return region;
+  uint64_t offered(Rank rank, size_t region, RegionWord word) const {
+    return offered(rank, kRegions + kRegionWords * region + word);
+  }
+  MailboxName mailbox_of(Rank rank) const {
+    return {offered(rank, kMailbox), offered(rank, kMailbox + 1)};
+  }
+  bool takes_part(size_t region) const { return !members_[region].empty(); }
+  bool is_led(size_t region) const { return members_[region].front() == me_; }
+
+  Status exchange_offers() {
+    const auto first = std::find_if(requests_.begin(), requests_.end(),
+                                    [](const Request& request) { return request.colour >= 0; });
+    if (first != requests_.end() && !threads_)
+      note(static_cast<size_t>(first - requests_.begin()), mailbox_.open());
+    std::vector<uint64_t> mine{hash_of(this_machine()), mailbox_.name()[0], mailbox_.name()[1],
+                               status_ ? 0U : 1U};
+    for (const Request& request : requests_) {
+      mine.push_back(static_cast<uint64_t>(request.colour));
+      mine.push_back(request.bytes);
+    }
+    offers_.resize(static_cast<size_t>(bootstrap_.size()) * words());
+    IBCOLL_TRY(bootstrap_.allgather(mine.data(), words() * sizeof(uint64_t), offers_.data()));
+    for (size_t i = 0; i < requests_.size(); ++i) {
+      const int colour = requests_[i].colour;
+      for (Rank rank = 0; colour >= 0 && rank < bootstrap_.size(); ++rank)
+        if (offered(rank, i, kColour) == static_cast<uint64_t>(colour)) members_[i].push_back(rank);
+    }
+    return {};
+  }
+
+  /// Only the first failure counts.
+  void note(size_t region, Status status) {
+    if (!status_ || status) return;
+    status_ = std::move(status);
+    failed_ = region;
+  }
+
+  /// Whether the members of a region go on with it: the same on all of them.
+  bool can_be_made(size_t region) {
+    if (!takes_part(region)) return false;
+    for (const Rank member : members_[region])
+      if (offered(member, kUnready) != 0) return false;  // which that one says itself
+    const Status offers = check_offers(region);
+    note(region, offers);
+    return offers.has_value();
+  }
+
+  Status check_offers(size_t region) const {
+    const std::vector<Rank>& members = members_[region];
+    const Rank first = members.front();
+    const uint64_t bytes = offered(first, region, kBytes);
+    for (const Rank member : members) {
+      if (offered(member, region, kBytes) != bytes && !requests_[region].smallest) {
+        return fail(ErrorCode::kMismatch, "rank {} wants shared memory of {} bytes, rank {} of {}",
+                    first, bytes, member, offered(member, region, kBytes));
+      }
+      if (offered(member, kMachine) != offered(first, kMachine)) {
+        return fail(ErrorCode::kSystem,
+                    "ranks {} and {} can't share memory: they are on different machines or in "
+                    "different containers",
+                    first, member);
+      }
+    }
+    if (bytes_of(region) == 0) return fail(ErrorCode::kInvalidArgument, "shared memory of 0 bytes");
+    return {};
+  }
+
+  size_t bytes_of(size_t region) const {
+    size_t bytes = requests_[region].bytes;
+    for (const Rank member : members_[region])
+      bytes = std::min<size_t>(bytes, offered(member, region, kBytes));
+    return bytes;
+  }
+
+  Status prepare(size_t region, SharedRegion made) {
+    regions_[region] = std::move(made);
+    const auto& prepare = requests_[region].prepare;
+    return prepare ? prepare(regions_[region]) : Status();
+  }
+
+  Status map(size_t region, Result<UniqueFd> memory) {
+    if (!memory) return tl::unexpected<Error>(std::move(memory.error()));
+    const size_t bytes = bytes_of(region);
+    IBCOLL_ASSIGN(std::byte* const data, map_memory(memory->get(), bytes));
+    return prepare(region,
+                   SharedRegion(std::make_shared<Mapping>(std::move(*memory), data, bytes)));
+  }
+
+  /// Not where something has failed before.
+  void make_own(size_t region) {
+    if (status_) note(region, map(region, make_memory(bytes_of(region), requests_[region].name)));
+  }
+
+  /// The others wait, whatever has failed here.
+  void make_and_send(size_t region) {
+    make_own(region);
+    for (const Rank member : members_[region]) {
+      if (member == me_) continue;
+      const Status sent = mailbox_.send(bootstrap_, mailbox_of(member), static_cast<int>(region),
+                                        status_, regions_[region].fd());
+      if (sent) continue;
+      bootstrap_.abort(
+          {me_, sent.error().code, sent.error().message});  // or it would wait for ever
+      return note(region, sent);
+    }
+  }
+
+  void receive(size_t region) {
+    if (status_) note(region, map(region, mailbox_.receive(bootstrap_, static_cast<int>(region))));
+  }
+
+  /// Threads share one mapping of a region.
+  Status make_among_threads() {
+    std::vector<uint64_t> mine(regions_.size()), all(regions_.size() * bootstrap_.size());
+    std::vector<bool> wanted(regions_.size());
+    for (size_t i = 0; i < regions_.size(); ++i) {
+      if (!can_be_made(i)) continue;
+      wanted[i] = !is_led(i);
+      if (wanted[i]) continue;
+      make_own(i);
+      if (status_) mine[i] = thread_mappings().put(regions_[i].mapping_, members_[i].size() - 1);
+    }
+    IBCOLL_TRY(bootstrap_.allgather(mine.data(), mine.size() * sizeof(uint64_t), all.data()));
+    for (size_t i = 0; i < regions_.size(); ++i) {
+      if (!wanted[i]) continue;
+      const Rank leader = members_[i].front();
+      const uint64_t ticket = all[static_cast<size_t>(leader) * regions_.size() + i];
+      if (ticket == 0) {
+        note(i, fail(ErrorCode::kPeerFailed, "rank {} has made no shared memory", leader));
+        continue;
+      }
+      note(i, prepare(i, SharedRegion(
+                             std::static_pointer_cast<Mapping>(thread_mappings().take(ticket)))));
+    }
+    return {};
+  }
+
+  /// One outcome for all members: the lowest rank's error, if there is one. Texts are exchanged
+  /// where some rank has failed only.
+  Status agree() {
+    Outcome mine;
+    if (!status_)
+      mine = {static_cast<int16_t>(status_.error().code), static_cast<uint16_t>(failed_)};
+    std::vector<Outcome> outcomes(static_cast<size_t>(bootstrap_.size()));
+    IBCOLL_TRY(bootstrap_.allgather(&mine, sizeof mine, outcomes.data()));
+    if (std::all_of(outcomes.begin(), outcomes.end(),
+                    [](const Outcome& outcome) { return outcome.code == 0; }))
+      return {};
+    const RegionOutcome text = to_outcome(status_);
+    std::vector<RegionOutcome> texts(outcomes.size());
+    IBCOLL_TRY(bootstrap_.allgather(&text, sizeof text, texts.data()));
+    for (size_t i = 0; i < regions_.size(); ++i) {
+      for (const Rank member : members_[i]) {
+        const auto rank = static_cast<size_t>(member);
+        const bool failed = outcomes[rank].region == i || offered(member, kUnready) != 0;
+        if (outcomes[rank].code != 0 && failed) return to_status(texts[rank]);
+      }
+    }
+    return {};
+  }
+
+  Bootstrap& bootstrap_;
+  const std::span<const Request> requests_;
+  const Rank me_;
+  const bool threads_;
+  RegionMailbox mailbox_;
+  std::vector<SharedRegion> regions_;
+  std::vector<uint64_t> offers_;            ///< of all ranks
+  std::vector<std::vector<Rank>> members_;  ///< of each region that this rank takes part in
+  Status status_;
+  size_t failed_ = 0;  ///< the region of status_
+};
+
+SharedRegion::SharedRegion(std::shared_ptr<Mapping> mapping)
+    : mapping_(std::move(mapping)),
+      data_(mapping_->data),
+      size_(mapping_->size),
+      fd_(mapping_->fd.get()) {}
+
+Result<std::vector<SharedRegion>> SharedRegion::create_all(Bootstrap& bootstrap,
+                                                           std::span<const Request> requests) {
+  return Maker(bootstrap, requests).make();
 }
 
-/// The members are one more number each, where all share the region.
-size_t SharedRegion::start_bytes_each_rank() {
-  return sizeof(RegionOffer) + sizeof(RegionOutcome) + sizeof(Rank);
+Result<SharedRegion> SharedRegion::create(Bootstrap& bootstrap, const Request& request) {
+  IBCOLL_ASSIGN(std::vector<SharedRegion> regions, create_all(bootstrap, {&request, 1}));
+  return std::move(regions.front());
 }
 
-size_t SharedRegion::longest_record() {
-  return std::max(sizeof(RegionOffer), sizeof(RegionOutcome));
+size_t SharedRegion::longest_record(size_t regions) {
+  return (kRegions + kRegionWords * regions) * sizeof(uint64_t);
+}
+
+/// The members are one more number each, where all share all regions.
+size_t SharedRegion::start_bytes_each_rank(size_t regions) {
+  return longest_record(regions) + sizeof(Outcome) + regions * sizeof(Rank);
 }
 
 Status SharedRegion::reserve(size_t offset, size_t bytes) {

@@ -3,9 +3,12 @@
 /// appears in /dev/shm and nothing is left behind, whatever happens to the processes.
 
 #include <cstddef>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "engine/base/result.h"
 #include "engine/bootstrap/bootstrap.h"
@@ -27,17 +30,35 @@ class SharedRegion {
     return *this;
   }
 
-  /// Collective over all ranks of the job. Ranks that pass the same `colour` (>= 0) share one
-  /// region; -1 takes no part and gets an empty region. `bytes` must be the same for all of a
-  /// colour; `name` shows in /proc/PID/maps. Fails with kNoMemory where the machine has not enough,
-  /// kSystem where ranks of a colour are not on one machine.
-  static Result<SharedRegion> create(Bootstrap& bootstrap, int colour, size_t bytes,
-                                     std::string_view name);
+  /// What a rank asks for.
+  struct Request {
+    int colour = 0;         ///< ranks that pass the same (>= 0) share one region; -1 takes no part
+    size_t bytes = 0;       ///< the same for all of a colour
+    std::string_view name;  ///< shows in /proc/PID/maps
+    bool smallest = false;  ///< `bytes` may differ, and the fewest count; the same on all ranks
+    /// What this rank does in the region before create_all() returns on any rank that shares it;
+    /// null: nothing. The lowest of these ranks does so before the others do. An error of one is
+    /// that of all.
+    std::function<Status(SharedRegion&)> prepare = nullptr;
+  };
+  /// The `prepare` that reserves all of a region.
+  static Status reserve_all(SharedRegion& region) { return region.reserve(0, region.size()); }
 
-  /// What a rank holds for each rank of the job while a region is made, and the longest record of
-  /// those that are exchanged for it.
-  static size_t start_bytes_each_rank();
-  static size_t longest_record();
+  /// Collective over all ranks of the job, which ask for as many regions. Gives an empty region for
+  /// each in which a rank takes no part. Fails with kNoMemory where the machine has not enough,
+  /// kSystem where ranks of a colour are not on one machine, on all ranks of the colour alike.
+  static Result<std::vector<SharedRegion>> create_all(Bootstrap& bootstrap,
+                                                      std::span<const Request> requests);
+  static Result<SharedRegion> create(Bootstrap& bootstrap, const Request& request);
+  static Result<SharedRegion> create(Bootstrap& bootstrap, int colour, size_t bytes,
+                                     std::string_view name) {
+    return create(bootstrap, {.colour = colour, .bytes = bytes, .name = name});
+  }
+
+  /// What a rank holds for each rank of the job while so many regions are made, and the longest
+  /// record of those that are exchanged for them.
+  static size_t start_bytes_each_rank(size_t regions);
+  static size_t longest_record(size_t regions);
 
   std::byte* data() const { return data_; }
   size_t size() const { return size_; }
@@ -57,6 +78,8 @@ class SharedRegion {
 
  private:
   struct Mapping;
+  class Maker;
+  explicit SharedRegion(std::shared_ptr<Mapping> mapping);
 
   std::shared_ptr<Mapping> mapping_;  ///< ranks that are threads share one
   std::byte* data_ = nullptr;

@@ -4,7 +4,6 @@
 
 #include "engine/bootstrap/control.h"
 #include "engine/bootstrap/control_agent.h"
-#include "engine/bootstrap/machine.h"
 #include "engine/bootstrap/machine_watch.h"
 #include "engine/bootstrap/shared_region.h"
 
@@ -23,16 +22,18 @@ MemoryItems bootstrap_memory(const JobSize& job) {
            .bytes = here * MachineWatch::bytes_each_peer()}};
 }
 
-uint64_t start_bytes(const JobSize& job, uint64_t of_transport) {
-  const uint64_t throughout = sizeof(ProcessPlace) + sizeof(int);  // the latter is its machine
+/// A machine's number is kept with what is kept of each record; the settings in it are little.
+uint64_t start_bytes(const JobSize& job, const StartRecords& records, uint64_t of_transport) {
+  const uint64_t throughout = records.first + sizeof(int);
+  const uint64_t regions = SharedRegion::start_bytes_each_rank(records.regions);
   return static_cast<uint64_t>(job.ranks) *
-         (throughout + std::max<uint64_t>(SharedRegion::start_bytes_each_rank(), of_transport));
+         (throughout + std::max<uint64_t>({records.first, regions, of_transport}));
 }
 
-uint64_t start_root_bytes(const JobSize& job, uint64_t of_transport) {
-  const uint64_t record =
-      std::max<uint64_t>({sizeof(ProcessPlace), SharedRegion::longest_record(), of_transport});
-  return ControlAgent::root_bytes(job.ranks, job.machines, job.ranks_here, record);
+uint64_t start_root_bytes(const JobSize& job, const StartRecords& records) {
+  const uint64_t longest = std::max<uint64_t>(
+      {records.first, SharedRegion::longest_record(records.regions), records.of_transport});
+  return ControlAgent::root_bytes(job.ranks, job.machines, job.ranks_here, longest);
 }
 
 }  // namespace ibcoll

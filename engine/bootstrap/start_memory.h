@@ -13,15 +13,22 @@ struct JobSize {
   int ranks_here = 1;  ///< on the machine in question
 };
 
+/// What its ranks give to exchanges while it starts.
+struct StartRecords {
+  size_t first = 0;           ///< bytes of the first record
+  size_t regions = 0;         ///< that are made at a time
+  uint64_t of_transport = 0;  ///< bytes of the longest of the transport's
+};
+
 /// What a rank keeps.
 MemoryItems bootstrap_memory(const JobSize& job);
 
 /// What it holds while it starts, and malloc may keep. `of_transport`: bytes for each rank of the
 /// job that the transport holds meanwhile.
-uint64_t start_bytes(const JobSize& job, uint64_t of_transport);
+uint64_t start_bytes(const JobSize& job, const StartRecords& records, uint64_t of_transport);
 
 /// What rank 0 holds on top, in a job that a launcher has started on several machines: what it
-/// passes on between these. `of_transport`: the longest record of the transport's.
-uint64_t start_root_bytes(const JobSize& job, uint64_t of_transport);
+/// passes on between these.
+uint64_t start_root_bytes(const JobSize& job, const StartRecords& records);
 
 }  // namespace ibcoll

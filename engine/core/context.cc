@@ -10,7 +10,6 @@
 #include "engine/core/job_programs.h"
 #include "engine/core/job_rules.h"
 #include "engine/core/late_checks.h"
-#include "engine/core/share.h"
 
 namespace ibcoll {
 namespace {
@@ -37,14 +36,10 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
                                                  const ContextOptions& options) {
   set_log_rank(bootstrap.rank());
   IBCOLL_ASSIGN(std::unique_ptr<OpenedJob> job, OpenedJob::open(bootstrap, options));
-  IBCOLL_ASSIGN(const CheckMode check_mode, share(bootstrap, options.check));
+  const CheckMode check_mode = job->check_mode();
   std::unique_ptr<Context> self(new Context(std::move(job), options, check_mode));
-  IBCOLL_ASSIGN(const bool has_programs,
-                known_to_all(bootstrap, !options.programs.empty(), "IBCOLL_PROGRAMS"));
-  if (has_programs) IBCOLL_TRY(add_programs_of(bootstrap, options.programs));
-  IBCOLL_ASSIGN(const bool has_rules,
-                known_to_all(bootstrap, !options.rules_file.empty(), "IBCOLL_RULES"));
-  if (has_rules) {
+  if (!options.programs.empty()) IBCOLL_TRY(add_programs_of(bootstrap, options.programs));
+  if (!options.rules_file.empty()) {
     IBCOLL_ASSIGN(const RulesJob rules_job, describe_job(self->job()));
     IBCOLL_ASSIGN(self->plan_sources_.rules,
                   read_rules_for(bootstrap, options.rules_file, options.rules_strict, rules_job,

@@ -1,31 +1,14 @@
 #include "engine/core/opened_job.h"
 
 #include <algorithm>
+#include <array>
 
 #include "engine/bootstrap/machine.h"
-#include "engine/core/share.h"
 #include "engine/costs/server_costs.h"
 #include "topology/distort.h"
 
 namespace ibcoll {
 namespace {
-
-/// The capacity of each heap on this rank's server: what its ranks agree on.
-Result<size_t> heap_bytes(Bootstrap& bootstrap, const Shape& shape, size_t wanted) {
-  const int server = shape.server_of(bootstrap.rank());
-  if (wanted == 0) wanted = shm::default_heap_bytes(shape.server_size(server));
-  std::vector<size_t> all(static_cast<size_t>(bootstrap.size()));
-  IBCOLL_TRY(bootstrap.allgather(&wanted, sizeof wanted, all.data()));
-  for (const Rank member : shape.members(server)) wanted = std::min(wanted, all[member]);
-  return wanted;
-}
-
-Result<SharedRegion> reserved_region(Bootstrap& bootstrap, int sharers, size_t bytes,
-                                     const char* name) {
-  IBCOLL_ASSIGN(SharedRegion region, SharedRegion::create(bootstrap, sharers, bytes, name));
-  IBCOLL_TRY(region.reserve(0, region.size()));
-  return region;
-}
 
 /// By what copying costs on this rank's server, where that is known.
 Result<RingLimits> ring_limits_of_server(const ContextOptions& options, const Shape& shape, Rank me,
@@ -71,26 +54,20 @@ std::optional<topology::Fabric> OpenedJob::take_fabric() { return std::move(fabr
 Result<std::unique_ptr<OpenedJob>> OpenedJob::open(Bootstrap& bootstrap,
                                                    const ContextOptions& options) {
   std::unique_ptr<OpenedJob> self(new OpenedJob(bootstrap));
-  IBCOLL_ASSIGN(const std::vector<ProcessPlace> places, exchange_places(bootstrap));
-  const std::vector<int> machines = machine_of_ranks(places);
+  IBCOLL_ASSIGN(const JobStart start, JobStart::exchange(bootstrap, options));
+  const std::vector<int> machines = machine_of_ranks(start.places);
   IBCOLL_TRY(self->place(options, machines));
-  const Rank me = bootstrap.rank();
-  self->crowded_ = oversubscribed(places, machines, machines[me]);
+  self->check_mode_ = start.check;
+  self->crowded_ = oversubscribed(start.places, machines, machines[bootstrap.rank()]);
   self->start_clock_.end(StartPhase::kPlaces);
-  IBCOLL_ASSIGN(self->bells_, reserved_region(bootstrap, machines[me],
-                                              static_cast<size_t>(bootstrap.size()) * sizeof(Bell),
-                                              "ibcoll-bells"));
-  if (!bootstrap.shares_address_space()) self->watch_ = MachineWatch(bootstrap, places);
-  IBCOLL_TRY(self->open_local(options, places));
+  if (Status local = self->open_local(options, start.places, machines); !local) {
+    // Ranks of other servers would wait for this one, or not know why it is gone.
+    bootstrap.abort({bootstrap.rank(), local.error().code, local.error().message});
+    return tl::unexpected<Error>(std::move(local.error()));
+  }
   self->start_clock_.end(StartPhase::kMemory);
-  const Shape& shape = self->shape();
-  if (shape.servers() > 1) IBCOLL_TRY(self->open_network(options, places, machines));
+  if (self->shape().servers() > 1) IBCOLL_TRY(self->open_network(options, start, machines));
   self->start_clock_.end(StartPhase::kNetwork);
-  const int server = shape.server_of(me);
-  const auto on_server = static_cast<size_t>(shape.server_size(server));
-  IBCOLL_ASSIGN(self->notes_,
-                reserved_region(bootstrap, server, CallBoard::bytes(on_server), "ibcoll-notes"));
-  self->start_clock_.end(StartPhase::kMemory);
   return self;
 }
 
@@ -108,31 +85,43 @@ Status OpenedJob::place(const ContextOptions& options, const std::vector<int>& m
   return {};
 }
 
-Status OpenedJob::open_local(const ContextOptions& options,
-                             const std::vector<ProcessPlace>& places) {
+Status OpenedJob::open_local(const ContextOptions& options, const std::vector<ProcessPlace>& places,
+                             const std::vector<int>& machines) {
+  const Rank me = rank();
+  const int server = shape().server_of(me), on_server = shape().server_size(server);
   shm::Options local;
-  IBCOLL_ASSIGN(local.heap_bytes, heap_bytes(bootstrap_, shape(), options.heap_bytes));
+  local.heap_bytes =
+      options.heap_bytes != 0 ? options.heap_bytes : shm::default_heap_bytes(on_server);
   local.allow_process_vm = options.allow_process_vm;
-  Result<RingLimits> limits = ring_limits_of_server(options, shape(), rank(), crowded_, places);
-  if (!limits) {  // the others would wait for this rank
-    bootstrap_.abort({rank(), limits.error().code, limits.error().message});
-    return tl::unexpected<Error>(std::move(limits.error()));
-  }
-  local.limits = *limits;
-  IBCOLL_ASSIGN(local_, shm::Transport::create(bootstrap_, shape(), bells(), local));
+  IBCOLL_ASSIGN(local.limits, ring_limits_of_server(options, shape(), me, crowded_, places));
+  const std::array<SharedRegion::Request, kRegions> requests{
+      {{.colour = machines[static_cast<size_t>(me)],
+        .bytes = static_cast<size_t>(size()) * sizeof(Bell),
+        .name = "ibcoll-bells",
+        .prepare = SharedRegion::reserve_all},
+       shm::Transport::region(me, shape(), local),
+       {.colour = server,
+        .bytes = CallBoard::bytes(static_cast<size_t>(on_server)),
+        .name = "ibcoll-notes",
+        .prepare = SharedRegion::reserve_all}}};
+  IBCOLL_ASSIGN(std::vector<SharedRegion> regions, SharedRegion::create_all(bootstrap_, requests));
+  bells_ = std::move(regions[0]);
+  notes_ = std::move(regions[2]);
+  if (!bootstrap_.shares_address_space()) watch_ = MachineWatch(bootstrap_, places);
+  IBCOLL_ASSIGN(local_,
+                shm::Transport::create(bootstrap_, shape(), bells(), local, std::move(regions[1])));
   return {};
 }
 
-Status OpenedJob::open_network(const ContextOptions& options,
-                               const std::vector<ProcessPlace>& places,
+Status OpenedJob::open_network(const ContextOptions& options, const JobStart& start,
                                const std::vector<int>& machines) {
-  IBCOLL_ASSIGN(network_, ibcoll::open_network({bootstrap_, shape(), bells(), places, machines,
-                                                options.loopback_seed},
+  IBCOLL_ASSIGN(network_, ibcoll::open_network({bootstrap_, shape(), bells(), start.places,
+                                                machines, options.loopback_seed},
                                                options.transport));
-  eager_bytes_ =
-      std::min(options.eager_bytes,
-               longest_eager(max_mail_data(*network()), static_cast<size_t>(bootstrap_.size())));
-  return same_on_all(bootstrap_, eager_bytes_, "IBCOLL_EAGER");
+  IBCOLL_ASSIGN(eager_bytes_,
+                start.agreed_eager_bytes(longest_eager(max_mail_data(*network()),
+                                                       static_cast<size_t>(bootstrap_.size()))));
+  return {};
 }
 
 std::span<Bell> OpenedJob::bells() {

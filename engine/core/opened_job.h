@@ -11,6 +11,7 @@
 #include "engine/bootstrap/machine_watch.h"
 #include "engine/bootstrap/shared_region.h"
 #include "engine/core/context_options.h"
+#include "engine/core/job_start.h"
 #include "engine/core/server_placement.h"
 #include "engine/core/start_clock.h"
 #include "engine/execute/call_meaning.h"
@@ -57,9 +58,14 @@ class OpenedJob {
   const std::string& network_reason() const { return network_.reason; }
   /// Whether messages between servers cost cores' time, so that fewer are better.
   bool messages_cost_cores() const { return network_.costs_cores; }
+  /// Rank 0's ContextOptions::check.
+  CheckMode check_mode() const { return check_mode_; }
   /// ContextOptions::eager_bytes, as far as mails of the transport are as long; 0 on a single
   /// server.
   int64_t eager_bytes() const { return eager_bytes_; }
+
+  /// How many regions its ranks share with others.
+  static constexpr size_t kRegions = 3;
 
   /// How long the start takes, until now.
   StartClock& start_clock() { return start_clock_; }
@@ -76,8 +82,9 @@ class OpenedJob {
  private:
   explicit OpenedJob(Bootstrap& bootstrap);
   Status place(const ContextOptions& options, const std::vector<int>& machines);
-  Status open_local(const ContextOptions& options, const std::vector<ProcessPlace>& places);
-  Status open_network(const ContextOptions& options, const std::vector<ProcessPlace>& places,
+  Status open_local(const ContextOptions& options, const std::vector<ProcessPlace>& places,
+                    const std::vector<int>& machines);
+  Status open_network(const ContextOptions& options, const JobStart& start,
                       const std::vector<int>& machines);
   std::span<Bell> bells();  ///< by rank
 
@@ -92,6 +99,7 @@ class OpenedJob {
   MachineWatch watch_;
   std::unique_ptr<shm::Transport> local_;
   OpenedNetwork network_{.transport = nullptr, .reason = "none"};
+  CheckMode check_mode_ = CheckMode::kOff;
   int64_t eager_bytes_ = 0;
 };
 

@@ -34,12 +34,6 @@ Status share(Bootstrap& bootstrap, std::string& text) {
   return {};
 }
 
-Result<CheckMode> share(Bootstrap& bootstrap, CheckMode mode) {
-  std::vector<CheckMode> all(static_cast<size_t>(bootstrap.size()));
-  IBCOLL_TRY(bootstrap.allgather(&mode, sizeof mode, all.data()));
-  return all[0];
-}
-
 Status share(Bootstrap& bootstrap, const Status& status) {
   struct Outcome {
     int32_t code = 0;
@@ -59,31 +53,6 @@ Status share(Bootstrap& bootstrap, const Status& status) {
   const auto code = static_cast<ErrorCode>(first->code);
   if (first == all.begin()) return fail(code, "{}", first->text);
   return fail(code, "rank {}: {}", first - all.begin(), first->text);
-}
-
-Status same_on_all(Bootstrap& bootstrap, int64_t value, const char* what) {
-  std::vector<int64_t> all(static_cast<size_t>(bootstrap.size()));
-  IBCOLL_TRY(bootstrap.allgather(&value, sizeof(value), all.data()));
-  for (size_t rank = 1; rank < all.size(); ++rank) {
-    if (all[rank] == all[0]) continue;
-    return fail(ErrorCode::kInvalidArgument,
-                "{} is {} on rank 0, but {} on rank {}: it must be the same on all ranks", what,
-                all[0], all[rank], rank);
-  }
-  return {};
-}
-
-Result<bool> known_to_all(Bootstrap& bootstrap, bool known, const char* what) {
-  const uint8_t mine = known ? 1 : 0;
-  std::vector<uint8_t> all(static_cast<size_t>(bootstrap.size()));
-  IBCOLL_TRY(bootstrap.allgather(&mine, 1, all.data()));
-  for (size_t rank = 1; rank < all.size(); ++rank) {
-    if (all[rank] == all[0]) continue;
-    return fail(ErrorCode::kInvalidArgument,
-                "{} is set on rank {}, but not on rank {}: all ranks must have it", what,
-                all[0] != 0 ? 0 : rank, all[0] != 0 ? rank : 0);
-  }
-  return known;
 }
 
 }  // namespace ibcoll

@@ -14,6 +14,7 @@
 #include "engine/bootstrap/start_memory.h"
 #include "engine/core/call_plans.h"
 #include "engine/core/context_memory.h"
+#include "engine/core/job_start.h"
 #include "engine/core/opened_job.h"
 #include "engine/core/plan_sources.h"
 #include "engine/core/program_cache.h"
@@ -348,8 +349,11 @@ class JobMemory {
         {.part = MemoryPart::kPrograms, .what = "programs of the calls", .bytes = load_.programs});
     items_.push_back(
         {.part = MemoryPart::kCalls, .what = "scratch of programs", .bytes = load_.scratch});
-    start_ = start_bytes(size, network_.start_each_rank);
-    start_root_ = start_root_bytes(size, network_.longest_record);
+    const StartRecords records{.first = JobStart::record_bytes(),
+                               .regions = OpenedJob::kRegions,
+                               .of_transport = network_.longest_record};
+    start_ = start_bytes(size, records, network_.start_each_rank);
+    start_root_ = start_root_bytes(size, records);
     return {};
   }
 
