@@ -16,33 +16,15 @@
 #include "engine/bootstrap/machine_watch.h"
 #include "engine/bootstrap/self.h"
 #include "engine/bootstrap/shared_region.h"
-#include "tests/launched.h"
+#include "tests/bootstrap/both_starts.h"
+#include "tests/forwarding_bootstrap.h"
 
 namespace ibcoll {
 namespace {
 
 using ::testing::HasSubstr;
 
-/// More than this machine has.
-size_t twice_the_memory() {
-  return 2 * static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(getpagesize());
-}
-
-enum class Start { kProcesses, kThreads };
-
-/// What must hold for ranks that are processes and for ranks that are threads.
-class BothStarts : public ::testing::TestWithParam<Start> {
- protected:
-  Result<int> launch(int ranks, const RankMain& main) {
-    return GetParam() == Start::kProcesses ? launch_processes(quiet(ranks), main)
-                                           : launch_threads(ranks, main);
-  }
-};
-
-INSTANTIATE_TEST_SUITE_P(, BothStarts, ::testing::Values(Start::kProcesses, Start::kThreads),
-                         [](const auto& info) {
-                           return info.param == Start::kProcesses ? "processes" : "threads";
-                         });
+INSTANTIATE_TEST_SUITE_P(, BothStarts, kBothStarts, name_of_start);
 
 TEST_P(BothStarts, AllgatherGivesEveryContributionInRankOrder) {
   for (const int ranks : {1, 2, 5, 16}) {
@@ -134,86 +116,6 @@ TEST_P(BothStarts, BadNumbersOfRanksAreRefused) {
     EXPECT_EQ(result.error().code, ErrorCode::kInvalidArgument);
     EXPECT_THAT(result.error().message, HasSubstr(std::to_string(ranks)));
   }
-}
-
-TEST_P(BothStarts, RegionsAreSharedByTheRanksOfAColour) {
-  const auto result = launch(6, [](Bootstrap& bootstrap) -> int {
-    const int colour = bootstrap.rank() == 5 ? -1 : bootstrap.rank() % 2;
-    auto region = SharedRegion::create(bootstrap, colour, 1 << 20, "test");
-    if (!region) return kWrong;
-    if (colour < 0) return region->data() == nullptr && region->size() == 0 ? kGood : kWrong;
-    auto* words = reinterpret_cast<std::atomic<int>*>(region->data());
-    if (region->size() != 1 << 20) return kWrong;
-    words[bootstrap.rank()].store(bootstrap.rank() + 1);
-    SharedRegion moved = std::move(*region);
-    while (words[colour].load() == 0 || words[colour + 2].load() == 0) std::this_thread::yield();
-    for (Rank rank = 0; rank < 5; ++rank)
-      if (rank % 2 != colour && words[rank].load() != 0) return kWrong;
-    return kGood;
-  });
-  // Rank 5 leaves early, which nobody waits for.
-  EXPECT_EQ(result.value(), kGood);
-}
-
-TEST_P(BothStarts, ARegionOutlivesTheRankThatMadeIt) {
-  const auto result = launch(2, [](Bootstrap& bootstrap) -> int {
-    auto region = SharedRegion::create(bootstrap, 3, 4096, "test");
-    if (!region) return kWrong;
-    if (bootstrap.rank() == 0) region = SharedRegion();
-    if (!bootstrap.barrier()) return kWrong;
-    if (bootstrap.rank() == 1) region->data()[4095] = std::byte{1};
-    return kGood;
-  });
-  EXPECT_EQ(result.value(), kGood);
-}
-
-TEST_P(BothStarts, HugeRegionsCostNothingUntilTouched) {
-  const auto result = launch(2, [](Bootstrap& bootstrap) -> int {
-    const size_t bytes = twice_the_memory();
-    auto region = SharedRegion::create(bootstrap, 0, bytes, "huge");
-    if (!region) return kWrong;
-    region->data()[bytes - 1 - static_cast<size_t>(bootstrap.rank())] = std::byte{7};
-    return bootstrap.barrier() ? kGood : kWrong;
-  });
-  EXPECT_EQ(result.value(), kGood);
-}
-
-TEST_P(BothStarts, RegionsThatCannotBeAreRefusedForTheirColourOnly) {
-  const auto result = launch(4, [](Bootstrap& bootstrap) -> int {
-    const bool odd = bootstrap.rank() % 2 == 1;
-    // Even ranks disagree on the size; odd ones are right.
-    auto region =
-        SharedRegion::create(bootstrap, odd, odd ? 4096 : 4096 * (bootstrap.rank() + 1), "t");
-    if (odd != region.has_value()) return kWrong;
-    if (!odd &&
-        (region.error().code != ErrorCode::kMismatch ||
-         region.error().message != "rank 0 wants shared memory of 4096 bytes, rank 2 of 12288"))
-      return kWrong;
-    region = SharedRegion::create(bootstrap, 0, 0, "empty");
-    if (region || region.error().code != ErrorCode::kInvalidArgument) return kWrong;
-    region = SharedRegion::create(bootstrap, 0, ~size_t{0} >> 2, "absurd");
-    if (region) return kWrong;
-    return bootstrap.barrier() ? kGood : kWrong;
-  });
-  EXPECT_EQ(result.value(), kGood);
-}
-
-TEST_P(BothStarts, ReserveRefusesMoreThanThereIsAndReleaseGivesBack) {
-  const auto result = launch(2, [](Bootstrap& bootstrap) -> int {
-    auto region = SharedRegion::create(bootstrap, 0, twice_the_memory(), "test");
-    if (!region) return kWrong;
-    if (bootstrap.rank() == 0) {
-      const Status too_much = region->reserve(0, region->size());
-      if (too_much || too_much.error().code != ErrorCode::kNoMemory) return kNoError;
-      if (region->reserve(region->size() - 4, 5)) return kNoError;
-      if (!region->reserve(1 << 20, 3 << 20) || !region->reserve(1 << 20, 3 << 20)) return kWrong;
-      region->data()[2 << 20] = std::byte{9};
-      region->release(1 << 20, 3 << 20);
-      if (region->data()[2 << 20] != std::byte{0}) return kWrong;
-    }
-    return bootstrap.barrier() ? kGood : kWrong;
-  });
-  EXPECT_EQ(result.value(), kGood);
 }
 
 TEST(Self, AProcessWithoutALauncherIsAJobOfOne) {
@@ -324,21 +226,12 @@ TEST(MachineWatch, WatchesItselfWhereNobodyDoes) {
     auto places = exchange_places(bootstrap);
     if (!places) return kWrong;
     /// As a rank whose leader has gone.
-    class Unwatched final : public Bootstrap {
+    class Unwatched final : public ForwardingBootstrap {
      public:
-      explicit Unwatched(Bootstrap& of) : of_(of) {}
-      Rank rank() const override { return of_.rank(); }
-      int size() const override { return of_.size(); }
-      Status allgather(const void* mine, size_t bytes, void* all) override {
-        return of_.allgather(mine, bytes, all);
-      }
-      Status barrier() override { return of_.barrier(); }
-      void abort(const Failure& failure) override { of_.abort(failure); }
-      void end_after_death(const Failure& end) override { of_.end_after_death(end); }
-      std::optional<Failure> failure() const override { return of_.failure(); }
-
-     private:
-      Bootstrap& of_;
+      using ForwardingBootstrap::ForwardingBootstrap;
+      std::optional<Failure> end_of(Rank) const override { return std::nullopt; }
+      uint32_t ends_noted() const override { return 0; }
+      bool is_watched(Rank) const override { return false; }
     } unwatched(bootstrap);
     MachineWatch watch(unwatched, *places);
     if (!bootstrap.barrier()) return kWrong;

@@ -14,6 +14,7 @@
 #include "tests/api_job.h"
 #include "tests/command.h"
 #include "tests/exchange.h"
+#include "tests/forwarding_bootstrap.h"
 
 namespace ibcoll {
 namespace {
@@ -104,36 +105,21 @@ TEST(Disagreement, OfCountsIsAnErrorOnEveryRank) {
 }
 
 /// A rank's view of its job that, once told to, lets the job fail before it says whether it has.
-class LateNews : public Bootstrap {
+class LateNews final : public ForwardingBootstrap {
  public:
-  explicit LateNews(Bootstrap& job) : job_(job) {}
+  using ForwardingBootstrap::ForwardingBootstrap;
   /// From now on the first to ask raises `asked` and hears of the failure that comes then.
   void be_late(std::atomic<bool>& asked) { asked_ = &asked; }
 
   std::optional<Failure> failure() const override {
     if (std::atomic<bool>* const asked = std::exchange(asked_, nullptr)) {
       asked->store(true);
-      while (!job_.failure()) usleep(1000);
+      while (!ForwardingBootstrap::failure()) usleep(1000);
     }
-    return job_.failure();
+    return ForwardingBootstrap::failure();
   }
-  Rank rank() const override { return job_.rank(); }
-  int size() const override { return job_.size(); }
-  Status allgather(const void* mine, size_t bytes, void* all) override {
-    return job_.allgather(mine, bytes, all);
-  }
-  Status barrier() override { return job_.barrier(); }
-  void abort(const Failure& failure) override { job_.abort(failure); }
-  void end_after_death(const Failure& end) override { job_.end_after_death(end); }
-  void set_leaving(bool leaving) override { job_.set_leaving(leaving); }
-  void set_gone() override { job_.set_gone(); }
-  bool is_leaving(Rank rank) const override { return job_.is_leaving(rank); }
-  std::optional<Failure> absence(Rank rank) const override { return job_.absence(rank); }
-  std::optional<Failure> end_of(Rank rank) const override { return job_.end_of(rank); }
-  bool shares_address_space() const override { return job_.shares_address_space(); }
 
  private:
-  Bootstrap& job_;
   mutable std::atomic<bool>* asked_ = nullptr;
 };
 
