@@ -10,10 +10,10 @@
 namespace ibcoll {
 
 enum class StartPhase {
-  kPlaces,   ///< ranks learn of each other's machines and cores, and are put on servers
+  kPlaces,   ///< ranks learn of each other's places and settings, and are put on servers
   kMemory,   ///< what ranks of a machine and of a server share
   kNetwork,  ///< the transport between servers
-  kWorld,    ///< settings that all share, and the group of all ranks
+  kWorld,    ///< files that all use, and the group of all ranks
   kBarrier,  ///< the last one
 };
 inline constexpr size_t kStartPhases = 5;
