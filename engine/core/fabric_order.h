@@ -46,9 +46,9 @@ struct FabricOrder {
 };
 
 /// Collective. Numbers the servers of `shape`, which is the same on all ranks, anew. Rank 0 opens
-/// the fabric; where that can't be read or lacks a server's host, all ranks fail with its error,
-/// and where a fabric is named to some ranks only. A live subnet is swept by rank 0 alone, and
-/// once: the others get what it found. `emulated`: servers are not machines.
+/// the fabric, which is named to all ranks or none; where that can't be read or lacks a server's
+/// host, all ranks fail with its error. A live subnet is swept by rank 0 alone, and once: the
+/// others get what it found. `emulated`: servers are not machines.
 Result<FabricOrder> order_servers(Bootstrap& bootstrap, const FabricSetting& setting, bool emulated,
                                   Shape& shape);
 

@@ -1,8 +1,14 @@
-// How often the ranks of a job meet while it starts: each time all of them wait for the last.
+// What the ranks of a job tell each other first, and how often they meet while it starts: each time
+// all of them wait for the last.
 
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <string>
+#include <vector>
+
 #include "engine/core/context.h"
+#include "engine/core/job_start.h"
 #include "tests/forwarding_bootstrap.h"
 #include "tests/launched.h"
 
@@ -51,6 +57,41 @@ void expect_at_most(const std::vector<int>& layout, const Most& most) {
 
 TEST(JobStart, RanksOfAServerMeetFiveTimes) { expect_at_most({6}, {5, 320}); }
 TEST(JobStart, RanksOfAnEmulatedNetworkMeetNineTimes) { expect_at_most({3, 1, 2}, {9, 400}); }
+
+/// What each rank says of settings that rank `odd` of three changes.
+std::vector<std::string> told(const std::function<void(ContextOptions&)>& change, Rank odd) {
+  std::vector<std::string> all(3);
+  const auto result = launch_threads(3, [&](Bootstrap& bootstrap) {
+    ContextOptions options;
+    if (bootstrap.rank() == odd) change(options);
+    const auto start = JobStart::exchange(bootstrap, options);
+    const Status alike = start ? start->agreed_eager_bytes(5000).map([](int64_t) {})
+                               : tl::unexpected<Error>(start.error());
+    if (!alike) all[static_cast<size_t>(bootstrap.rank())] = alike.error().message;
+    return 0;
+  });
+  EXPECT_EQ(result.value(), 0);
+  return all;
+}
+
+std::vector<std::string> everybody(const std::string& text) { return {text, text, text}; }
+
+TEST(JobStart, AllRanksOrNoneHaveAFabricProgramsAndRules) {
+  EXPECT_EQ(told([](ContextOptions& options) { options.fabric.fabric = "single-switch:2"; }, 0),
+            everybody("IBCOLL_FABRIC is set on rank 0, but not on rank 1: all ranks must have it"));
+  EXPECT_EQ(
+      told([](ContextOptions& options) { options.programs = "there"; }, 2),
+      everybody("IBCOLL_PROGRAMS is set on rank 2, but not on rank 0: all ranks must have it"));
+  EXPECT_EQ(told([](ContextOptions& options) { options.rules_file = "rules"; }, 1),
+            everybody("IBCOLL_RULES is set on rank 1, but not on rank 0: all ranks must have it"));
+}
+
+TEST(JobStart, WhatGoesUnaskedIsAlikeAsFarAsItFitsAMail) {
+  EXPECT_EQ(told([](ContextOptions& options) { options.eager_bytes = 100; }, 2),
+            everybody("IBCOLL_EAGER is 5000 on rank 0, but 100 on rank 2: it must be the same on "
+                      "all ranks"));
+  EXPECT_EQ(told([](ContextOptions& options) { options.eager_bytes = 6000; }, 2), everybody(""));
+}
 
 }  // namespace
 }  // namespace ibcoll

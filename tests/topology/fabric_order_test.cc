@@ -198,19 +198,6 @@ TEST(FabricOrder, MachinesAreFoundByName) {
   EXPECT_THAT(ask("another"), HasSubstr(fmt::format("has no host '{}'", name)));
 }
 
-TEST(FabricOrder, AllRanksMustHaveIt) {
-  std::string error;
-  const Result<int> status = launch_threads(2, [&](Bootstrap& bootstrap) {
-    Shape shape = parse_layout("1,1").value();
-    const bool knows = bootstrap.rank() == 0;
-    const auto result = order_servers(bootstrap, {knows ? "single-switch:2" : "", ""}, true, shape);
-    if (!result && knows) error = result.error().message;
-    return result ? 1 : 0;
-  });
-  EXPECT_EQ(status.value(), 0);
-  EXPECT_EQ(error, "IBCOLL_FABRIC is set on rank 0, but not on rank 1: all ranks must have it");
-}
-
 TEST(HostNames, AreWholeNamesFirstWordsOrWithoutDomain) {
   const auto fabric = topology::open_fabric(file("names.json", R"({
     "format": "ibcoll fabric 1",
