@@ -13,15 +13,17 @@ BlockingCalls::Known* BlockingCalls::find(const ibcoll_call& call) {
   return nullptr;
 }
 
+/// None is const: where memory has run out, a copy of an error ends the process.
 Status BlockingCalls::carry_out(ibcoll_group& handle, const ibcoll_call& call) {
   if (Known* const known = find(call)) {
     latest_ = static_cast<size_t>(known - known_.data());
-    const Status started = known->call->start();
-    return started ? known->call->wait() : started;
+    Status done = known->call->start();
+    if (done) done = known->call->wait();
+    return done;
   }
   if (!Description::says_all(call)) {
     if (other_ == nullptr) other_ = std::make_unique<Call>(*handle.group);
-    const Status done = c_api::carry_out(*handle.context, *other_, call);
+    Status done = c_api::carry_out(*handle.context, *other_, call);
     other_->release();
     return done;
   }
@@ -29,7 +31,7 @@ Status BlockingCalls::carry_out(ibcoll_group& handle, const ibcoll_call& call) {
   if (known.call == nullptr) known.call = std::make_unique<Call>(*handle.group);
   known.call->release();
   known.description.take(call);
-  const Status done = c_api::carry_out(*handle.context, *known.call, call);
+  Status done = c_api::carry_out(*handle.context, *known.call, call);
   known.call->rest();
   return done;
 }
