@@ -17,9 +17,8 @@ BlockingCalls::Known* BlockingCalls::find(const ibcoll_call& call) {
 Status BlockingCalls::carry_out(ibcoll_group& handle, const ibcoll_call& call) {
   if (Known* const known = find(call)) {
     latest_ = static_cast<size_t>(known - known_.data());
-    Status done = known->call->start();
-    if (done) done = known->call->wait();
-    return done;
+    if (Status started = known->call->start(); !started) return started;
+    return known->call->wait();
   }
   if (!Description::says_all(call)) {
     if (other_ == nullptr) other_ = std::make_unique<Call>(*handle.group);
