@@ -73,7 +73,7 @@ TEST_F(VerbsHosted, MpiProgramsHaveTheEngineInside) {
       continue;
     // MPICH's own UCX takes half a minute and more to close its queue pairs on Soft-RoCE.
     const auto ran = testing_tools::run_command(
-        "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 UCX_TLS=tcp,self timeout 100 " +
+        "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 UCX_TLS=tcp,self timeout 400 " +
         launcher + " -n 4 " + example + " 2>&1");
     EXPECT_EQ(ran.status, 0) << ran.out;
     EXPECT_THAT(ran.out, HasSubstr("4 ranks on 2 servers: as MPI has it"));
