@@ -106,7 +106,7 @@ void Lifelines::connect(Line& line, const LifelinePlace& place, int64_t now_ns) 
     line.fail(addresses, false, now_ns);
 }
 
-/// This host lacked what it takes to ask, or the peer was heard: one that nobody asks is not
+/// This machine lacked what it takes to ask, or the peer was heard: one that nobody asks is not
 /// silent.
 void Lifelines::Line::ask_anew(int64_t now_ns) {
   unanswered_since_ns = retry_at_ns = now_ns;

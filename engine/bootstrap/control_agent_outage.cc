@@ -88,7 +88,7 @@ void ControlAgent::call_root() {
     connections_.root.resume(std::move(handshake.connection()), handshake.peer_received());
     restored(0);
   } else if (handshake.refusal() || attempt_->error() == ECONNREFUSED) {
-    lost(0);  // its host answers, and nobody listens there
+    lost(0);  // its machine answers, and nobody listens there
   }
   attempt_.reset();
 }

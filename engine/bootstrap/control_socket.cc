@@ -29,8 +29,8 @@ sockaddr_un local_address(const std::string& name, socklen_t& length) {
   return address;
 }
 
-/// Small frames at once; the end where the other side's host has been silent for so long, whether
-/// something is to be sent to it or not.
+/// Small frames at once; the end where the other side's machine has been silent for so long,
+/// whether something is to be sent to it or not.
 void tune(int fd, int silence_ms) {
   const auto set = [fd](int level, int option, int value) {
     setsockopt(fd, level, option, &value, sizeof value);
@@ -74,7 +74,7 @@ Result<ControlListener> ControlListener::network(int silence_ms) {
   UniqueFd socket;
   ControlListener listener;
   listener.silence_ms_ = silence_ms;
-  // IPv6 sockets take IPv4 connections, too; hosts without IPv6 have IPv4 alone.
+  // IPv6 sockets take IPv4 connections, too; machines without IPv6 have IPv4 alone.
   socket.reset(::socket(AF_INET6, kSocket, 0));
   sockaddr_storage address{};
   socklen_t length = sizeof(sockaddr_in6);
@@ -200,7 +200,7 @@ std::vector<std::string> own_addresses(const std::vector<std::string>& interface
       inet_ntop(family, &reinterpret_cast<sockaddr_in*>(at->ifa_addr)->sin_addr, text, sizeof text);
     } else if (family == AF_INET6) {
       const in6_addr& address = reinterpret_cast<sockaddr_in6*>(at->ifa_addr)->sin6_addr;
-      if (IN6_IS_ADDR_LINKLOCAL(&address)) continue;  // means nothing on another host
+      if (IN6_IS_ADDR_LINKLOCAL(&address)) continue;  // means nothing on another machine
       inet_ntop(family, &address, text, sizeof text);
     } else {
       continue;

@@ -40,20 +40,20 @@ Result<UniqueFd> connect_local(const std::string& name);
 int process_at(int local_socket);
 
 /// Begins to connect; the socket becomes writable once that has succeeded or failed. A connection
-/// ends when the other side's host has been silent for `silence_ms`. `shortage`, where it is given:
-/// whether it failed for want of something on this host, which says nothing of the other. It comes
-/// from `own_port`, unless that is 0.
+/// ends when the other side's machine has been silent for `silence_ms`. `shortage`, where it is
+/// given: whether it failed for want of something on this machine, which says nothing of the other.
+/// It comes from `own_port`, unless that is 0.
 Result<UniqueFd> connect_network(const std::string& address, int port, int silence_ms,
                                  bool* shortage = nullptr, uint16_t own_port = 0);
 /// Has a socket connect from this port, which other sockets of this user may have, too. Gives
 /// errno's number.
 int bind_shared(int socket, int family, uint16_t port);
-/// Whether an errno says that this process or host has no descriptors or memory left.
+/// Whether an errno says that this process or machine has no descriptors or memory left.
 bool is_shortage(int error);
 /// How connecting went, of a socket that is writable: 0 or errno's number.
 int connect_error(int socket);
 
-/// The addresses peers may reach this host at, those of real interfaces first, as text.
+/// The addresses peers may reach this machine at, those of real interfaces first, as text.
 /// `interfaces`: only of these; none: of all.
 std::vector<std::string> own_addresses(const std::vector<std::string>& interfaces = {});
 

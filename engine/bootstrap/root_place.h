@@ -25,7 +25,7 @@ struct RootAnswer {
 };
 
 /// Calls rank 0 by whichever of its addresses answers first, and is let in: those of bridges and
-/// the like may mean another host here, or nobody.
+/// the like may mean another machine here, or nobody.
 Result<ControlConnection> call_root(const RootPlace& place, Rank me, int silence_ms, Deadline until,
                                     RootAnswer& answer);
 
