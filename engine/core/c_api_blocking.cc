@@ -13,7 +13,6 @@ BlockingCalls::Known* BlockingCalls::find(const ibcoll_call& call) {
   return nullptr;
 }
 
-/// None is const: where memory has run out, a copy of an error ends the process.
 Status BlockingCalls::carry_out(ibcoll_group& handle, const ibcoll_call& call) {
   if (Known* const known = find(call)) {
     latest_ = static_cast<size_t>(known - known_.data());

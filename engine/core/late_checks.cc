@@ -36,14 +36,14 @@ std::shared_ptr<LateChecks::Late> LateChecks::first_open(const Group& group, uin
 Result<bool> LateChecks::test(Group& group, uint32_t sequence) {
   const std::shared_ptr<Late> open = first_open(group, sequence);
   if (open == nullptr) return true;
-  const Result<bool> done = group.services().executor.test(open->completion);
+  Result<bool> done = group.services().executor.test(open->completion);
   if (!done && !open->completion.done) return done;
   return first_open(group, sequence) == nullptr;
 }
 
 Status LateChecks::settle(Group& group, uint32_t sequence) {
   while (const std::shared_ptr<Late> open = first_open(group, sequence)) {
-    const Status waited = group.services().executor.wait(open->completion);
+    Status waited = group.services().executor.wait(open->completion);
     // A group that is over says so itself.
     if (!waited && !open->completion.done) return waited;
   }
@@ -53,7 +53,7 @@ Status LateChecks::settle(Group& group, uint32_t sequence) {
 Status LateChecks::settle_all(Executor& executor) {
   while (!open_.empty()) {
     const std::shared_ptr<Late> next = open_.back();
-    const Status waited = executor.wait(next->completion);
+    Status waited = executor.wait(next->completion);
     if (!waited && !next->completion.done) return waited;
     std::erase(open_, next);
   }

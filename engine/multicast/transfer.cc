@@ -36,7 +36,7 @@ Status MulticastTransfer::post(ProgramPtr program, std::byte* data, size_t bytes
   binding.available = available;
   // Ranks know different parts of the shape, which the program's hash is of.
   binding.meaning = static_cast<uint32_t>(program_->hash) ^ agreed;
-  const Status posted = executor_.post(group_, *program_, binding, completion_);
+  Status posted = executor_.post(group_, *program_, binding, completion_);
   posted_ = posted.has_value();
   return posted;
 }
