@@ -15,6 +15,8 @@
 
 namespace ibcoll {
 
+class SharedMapping;
+
 /// A mapping of `size()` bytes, zero at first, shared by all ranks that created it with the same
 /// colour. Pages not touched and not reserved cost nothing, and core dumps leave them out. Unmapped
 /// on destruction.
@@ -77,11 +79,10 @@ class SharedRegion {
   void include_in_dumps(size_t offset, size_t bytes) const;
 
  private:
-  struct Mapping;
   class Maker;
-  explicit SharedRegion(std::shared_ptr<Mapping> mapping);
+  explicit SharedRegion(std::shared_ptr<SharedMapping> mapping);
 
-  std::shared_ptr<Mapping> mapping_;  ///< ranks that are threads share one
+  std::shared_ptr<SharedMapping> mapping_;  ///< ranks that are threads share one
   std::byte* data_ = nullptr;
   size_t size_ = 0;
   int fd_ = -1;
