@@ -23,10 +23,10 @@ class JobHost {
   virtual Status allgather(const void* mine, size_t bytes, void* all) = 0;
 };
 
-/// Collective over the host's processes: one allgather of its, the rest as join_through() does it.
-/// `options`: this rank's, or why it can't join, which is everybody's error then. Ranks that
-/// disagree on the job's size are told (kMismatch). Leaves the process to its host: see
-/// JoinOptions::hosted, which need not be set.
+/// Collective over the host's processes: two or more allgathers of its, 64 bytes a rank, the rest
+/// as join_through() does it. `options`: this rank's, or why it can't join, which is everybody's
+/// error then. Ranks that disagree on the job's size are told (kMismatch). Leaves the process to
+/// its host: see JoinOptions::hosted, which need not be set.
 Result<std::unique_ptr<Bootstrap>> join_hosted(JobHost& host, Result<JoinOptions> options);
 
 }  // namespace ibcoll

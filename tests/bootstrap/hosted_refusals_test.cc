@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <functional>
 #include <ibcoll/ibcoll.hpp>
 #include <string>
@@ -123,6 +124,38 @@ TEST(Hosted, ARankThatCanNotJoinIsEverybodysError) {
   for (const char* rank : {"rank 0: ", "rank 1: ", "rank 2: "})
     EXPECT_THAT(all, HasSubstr(std::string(rank) + "ibcoll: invalid argument: "));
   EXPECT_THAT(all, HasSubstr("IBCOLL_CONTROL_TIMEOUT"));
+}
+
+/// A member whose first allgather reaches the others and fails all the same.
+struct FailingMember : SharedHost::Member {
+  using Member::Member;
+  ibcoll_bootstrap failing() {
+    ibcoll_bootstrap given = blocking();
+    given.allgather = [](void* self, const void* mine, size_t bytes, void* all) {
+      auto& member = *static_cast<FailingMember*>(self);
+      const int error = member.blocking().allgather(self, mine, bytes, all);
+      return error == 0 && member.calls() == 1 ? 17 : error;
+    };
+    return given;
+  }
+};
+
+TEST(Hosted, AHostThatFailsOnOneRankIsEverybodysErrorAtOnce) {
+  SharedHost& host = SharedHost::create();
+  const auto begin = std::chrono::steady_clock::now();
+  const std::string all = run_ranks(3, [&](int rank) -> std::string {
+    FailingMember member(host, rank, 3);
+    const ibcoll_bootstrap given = rank == 1 ? member.failing() : member.blocking();
+    ibcoll_context* context = nullptr;
+    return ibcoll_init_with(&given, &context) == IBCOLL_OK ? "joined" : ibcoll_last_error();
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(50)) << "not a minute";
+  EXPECT_THAT(
+      all,
+      HasSubstr("rank 1: ibcoll: system error: the host's allgather has failed with error 17"));
+  for (const char* rank : {"rank 0: ", "rank 2: "})
+    EXPECT_THAT(all,
+                HasSubstr(std::string(rank) + "ibcoll: the host's allgather failed on rank 1"));
 }
 
 TEST(Hosted, ARankThatCanNotReadItsSettingsIsEverybodysError) {
