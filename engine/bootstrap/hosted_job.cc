@@ -96,19 +96,20 @@ class HostedManager final : public ProcessManager {
   /// in the next, unless that was the last.
   Result<std::string> tell(uint16_t code, std::string_view text) {
     told_ = true;
-    notices_.resize(std::max(kRoom, static_cast<size_t>(std::max(size(), 0))));
+    std::vector<Notice> notices(std::max(kRoom, static_cast<size_t>(std::max(size(), 0))));
     text = text.substr(0, kMaxText);
     std::string said;
     size_t whole = SIZE_MAX;  // of the text that counts
     for (size_t first = 0;; first += Notice::kText) {
-      Status exchanged = exchange(code, text, std::min(first, text.size()));
+      Status exchanged = exchange(notices, code, text, std::min(first, text.size()));
       if (!exchanged) {
         const auto failed = static_cast<uint16_t>(ErrorCode::kPeerFailed);
         if (said.size() + Notice::kText < whole)
-          (void)exchange(failed, fmt::format("the host's allgather failed on rank {}", rank()), 0);
+          (void)exchange(notices, failed,
+                         fmt::format("the host's allgather failed on rank {}", rank()), 0);
         return tl::unexpected<Error>(std::move(exchanged.error()));
       }
-      const Result<const Notice*> teller = find_teller(notices_, size());
+      const Result<const Notice*> teller = find_teller(notices, size());
       if (teller) said = said.substr(0, (*teller)->first) + (*teller)->part();
       whole = teller ? (*teller)->bytes : 0;
       if (first == 0 || said.size() < whole) continue;
@@ -119,19 +120,19 @@ class HostedManager final : public ProcessManager {
   }
 
   /// One of the host's allgathers, with what stands at `first` in the text.
-  Status exchange(uint16_t code, std::string_view text, size_t first) {
+  Status exchange(std::vector<Notice>& notices, uint16_t code, std::string_view text,
+                  size_t first) {
     Notice mine{.rank = rank(),
                 .size = size(),
                 .code = code,
                 .bytes = static_cast<uint16_t>(text.size()),
                 .first = static_cast<uint16_t>(first)};
     text.substr(first).copy(mine.text, Notice::kText);
-    for (Notice& notice : notices_) notice.mark = 0;
-    return host_.allgather(&mine, sizeof mine, notices_.data());
+    for (Notice& notice : notices) notice.mark = 0;
+    return host_.allgather(&mine, sizeof mine, notices.data());
   }
 
   JobHost& host_;
-  std::vector<Notice> notices_;
   bool told_ = false;
 };
 

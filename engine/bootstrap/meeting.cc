@@ -28,7 +28,7 @@ Status Meeting::hold(ProcessManager& manager) {
   // A connection for each machine, or for each rank of this one: of both there are fewer than
   // ranks.
   make_room_for_files(kOwnFiles + static_cast<size_t>(size_));
-  const Status met = me_ == 0 ? gather_everybody() : gather_machine();
+  Status met = me_ == 0 ? gather_everybody() : gather_machine();
   if (!met) return tl::unexpected<Error>(dismiss(met.error()));
   if (met) {
     here_.push_back(me_);

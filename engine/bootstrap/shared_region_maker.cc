@@ -137,9 +137,10 @@ class SharedRegion::Maker {
     if (!takes_part(region)) return false;
     for (const Rank member : members_[region])
       if (offered(member, kUnready) != 0) return false;  // which that one says itself
-    const Status offers = check_offers(region);
-    note(region, offers);
-    return offers.has_value();
+    Status offers = check_offers(region);
+    const bool match = offers.has_value();
+    note(region, std::move(offers));
+    return match;
   }
 
   Status check_offers(size_t region) const {
@@ -187,12 +188,12 @@ class SharedRegion::Maker {
     make_own(region);
     for (const Rank member : members_[region]) {
       if (member == me_) continue;
-      const Status sent = mailbox_.send(bootstrap_, mailbox_of(member), static_cast<int>(region),
-                                        status_, regions_[region].fd());
+      Status sent = mailbox_.send(bootstrap_, mailbox_of(member), static_cast<int>(region), status_,
+                                  regions_[region].fd());
       if (sent) continue;
       bootstrap_.abort(
           {me_, sent.error().code, sent.error().message});  // or it would wait for ever
-      return note(region, sent);
+      return note(region, std::move(sent));
     }
   }
 

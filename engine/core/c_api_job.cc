@@ -157,7 +157,7 @@ Status leave(ibcoll_context& context) {
   context.world.blocking.reset();
   context.world.group.reset();
   context.world.state = 0;
-  const Status closed = context.context->close();
+  Status closed = context.context->close();
   context.context.reset();
   context.bootstrap.reset();
   return closed;

@@ -157,18 +157,20 @@ Status Context::close() {
   IBCOLL_TRY(nothing_left);
   bootstrap.set_leaving(false);  // everybody has ended its calls, and may make another context
   if (NetworkTransport* const network = job_->network()) {
-    if (const Status closed = network->close(); !closed) {
+    if (Status closed = network->close(); !closed) {
       // Every survivor names the failure that was first.
       const Error& error = closed.error();
       bootstrap.abort(
           network->failure().value_or(Failure{bootstrap.rank(), error.code, error.message}));
       const auto first = bootstrap.failure();
-      return first ? Status(tl::unexpected<Error>(first->error())) : closed;
+      if (first) return tl::unexpected<Error>(first->error());
+      return closed;
     }
   }
-  const Status all_left = bootstrap.barrier();
+  Status all_left = bootstrap.barrier();
   const auto first = bootstrap.failure();
-  return first ? Status(tl::unexpected<Error>(first->error())) : all_left;
+  if (first) return tl::unexpected<Error>(first->error());
+  return all_left;
 }
 
 Context::~Context() {

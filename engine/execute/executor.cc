@@ -73,7 +73,7 @@ void Executor::end_group(GroupState& group, const Failure& why) {
 Status Executor::settle_ends() {
   Completion settled;
   ends_.when_settled(&settled);
-  const Status waited = wait(settled);
+  Status waited = wait(settled);
   ends_.when_settled(nullptr);
   return waited;
 }
