@@ -114,16 +114,19 @@ Result<double> wait_bound_us(const topology::Fabric& said, const topology::Fabri
                                            static_cast<double>(told.latency_ns)));
   }
   const bool all = alike.size() < 8 && (size_t{1} << alike.size()) <= kMostRuns;
-  const size_t runs = all ? size_t{1} << alike.size() : kMostRuns;
+  const size_t extreme = all ? size_t{1} << alike.size() : kMostRuns;
+  const size_t alone = all ? 2 * alike.size() : 0;
   std::mt19937_64 random(1);
   std::vector<double> truth(alike.size());
   std::vector<topology::CableFigures> figures(cables);
   double most = 0;
-  for (size_t run = 0; run <= runs; ++run) {  // the last with the means
+  for (size_t run = 0; run <= extreme + alone; ++run) {  // the last with the means
     for (size_t i = 0; i < truth.size(); ++i) {
       truth[i] = means[i].sum / means[i].cables;
-      if (run == runs) continue;
-      truth[i] *= (all ? run >> i & 1 : random() >> 63) != 0 ? 1 / (1 - r) : 1 / (1 + r);
+      const bool is_wrong = run < extreme || (run - extreme < alone && (run - extreme) / 2 == i);
+      if (!is_wrong) continue;
+      const uint64_t high = run >= extreme ? run - extreme : all ? run >> i : random() >> 63;
+      truth[i] *= (high & 1) != 0 ? 1 / (1 - r) : 1 / (1 + r);
     }
     for (size_t c = 0; c < cables; ++c) {
       figures[c] = {truth[classes[c].first], std::llround(truth[classes[c].second])};
