@@ -6,6 +6,7 @@
 
 #include <csignal>
 
+#include "tests/api_job.h"
 #include "tests/execute/made_runs.h"
 
 namespace ibcoll {
@@ -18,6 +19,7 @@ using testing::progress_until;
 using testing::RankView;
 using testing::run_job;
 using testing::Runs;
+using testing::SharedFlags;
 
 /// Each way to wait: a thread alone, several that take turns, with a thread that makes progress.
 class PatientWaits : public ::testing::TestWithParam<std::pair<bool, bool>> {
@@ -72,6 +74,8 @@ TEST_P(PatientWaits, EndWhenSomethingArrives) {
 }
 
 TEST_P(PatientWaits, LearnOfDeathsThatTheJobSurvives) {
+  constexpr size_t kTakes = 0, kTaken = 1;  // what rank 0 sends: rank 1
+  SharedFlags& flags = SharedFlags::create();
   int status = 0;
   testing::Complaints complaints(3);  // but for those of leaving after a death
   run(
@@ -82,12 +86,18 @@ TEST_P(PatientWaits, LearnOfDeathsThatTheJobSurvives) {
         Runs runs(rank.context);
         Completion told;
         runs.on_lost = [&] { told.done = true; };
+        if (rank.context.rank() == 1) {
+          runs.on_take = [&] { flags.raise(kTaken); };
+          flags.raise(kTakes);
+        }
         if (rank.context.rank() == 0) {
+          flags.await(kTakes, 1);
           // Rank 1 takes part in it, rank 2 does not.
           runs.make(1, 1'000'000);
           runs.tell(1, 1'000'000);
         }
         if (rank.context.rank() == 2) {
+          flags.await(kTaken, 1);
           usleep(100'000);
           raise(SIGKILL);
         }
