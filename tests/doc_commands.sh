@@ -120,6 +120,11 @@ fresh_directory() {
   awk 'BEGIN {
     print "%%MatrixMarket matrix coordinate integer general\n128 128 128"
     for (i = 1; i <= 128; ++i) print i, i % 128 + 1, 1000 }' >"$directory/m.mtx"
+  awk 'BEGIN {
+    print 1024, 1984
+    for (i = 0; i < 1024; ++i)
+      print (i % 32 > 0 ? i " " : "") (i % 32 < 31 ? i + 2 " " : "") (i > 31 ? i - 31 " " : "") (i < 992 ? i + 33 : "")
+  }' >"$directory/mesh.graph"
   seq -f 'host%g' 16 >"$directory/hosts.txt"
 }
 
