@@ -48,10 +48,9 @@ Result<PlanResult> study_plan(const PlanStudy& study, contention_free::PlanInput
 /// that are `said` of the network are off by up to `r`. Cables of a kind that are `believed` to be
 /// alike, for which the plan was made, are, and wrong together: their true bandwidth or latency is
 /// the mean of what is said over 1 - r or over 1 + r. The plan is run on networks with all
-/// combinations of these extremes, and with each extreme alone, since data of two transfers may
-/// meet only where one figure is wrong and the others are right; where there are more than 16
-/// combinations, on 16 drawn from them. And once with the means. In between data may wait for
-/// another packet: one on the slowest link is added.
+/// combinations of these extremes and, since some transfers meet only there, with each extreme
+/// alone; where there are more than 16 combinations, on 16 drawn from them instead. And once with
+/// the means. In between data may wait for another packet: one on the slowest link is added.
 Result<double> wait_bound_us(const topology::Fabric& said, const topology::Fabric& believed,
                              const std::vector<int>& hosts, const contention_free::Plan& plan,
                              double r);

@@ -153,6 +153,13 @@ TEST(WrongFigures, CostLittleAndTheJitterIsStated) {
   }
 }
 
+/// Transfers of two clusters meet where hosts are as fast as planned, and the way between is
+/// longer.
+TEST(WrongFigures, TheJitterIsStatedWhereOneFigureAloneIsWrong) {
+  expect_robust("wan:8,8,long-latency=5ms,trunk-bandwidth=10Gbit/s" + kLan, Kind::kAlltoall, 0.2,
+                2);
+}
+
 TEST(WrongFigures, CostLittleAndTheJitterIsStatedFull) {
   for (const char* spec :
        {"single-switch:20", "tree:7x3,hosts=20", "tree:7x3,hosts=20,trunk-bandwidth=5Gbit/s",
