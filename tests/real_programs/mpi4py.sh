@@ -23,7 +23,8 @@ fi
 for ranks in 3 4; do
   preloaded $ranks /usr/bin/python3 "$MPI4PY_SOURCE/test/runtests.py" --no-builddir -q -i test_cco >out 2>&1 ||
     fail "with $ranks ranks: $(grep -E '^(FAIL|ERROR)|Error' out | sort | uniq -c | head -n 5)"
-  [ "$(grep -c '^OK' out)" -eq "$ranks" ] || fail "not all of $ranks ranks say OK"
+  # Ranks write at the same time, at times on one line.
+  [ "$(grep -o OK out | wc -l)" -eq "$ranks" ] || fail "not all of $ranks ranks say OK"
   expect_engine alltoall alltoallv allgather allgatherv gather gatherv scatter scatterv bcast barrier reduce \
     allreduce reduce_scatter reduce_scatter_block scan exscan
 done
