@@ -127,12 +127,7 @@ void strided_sweep(const JobOptions& job, const std::vector<size_t>& sizes, uint
   std::erase_if(all, [](const Case& c) {
     return reduces(c.algorithm->collective) || !moves_data(c.algorithm->collective);
   });
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  // They take ten times as long: every eighth case, others for another `first`.
-  std::vector<Case> some;
-  for (size_t i = first % 8; i < all.size(); i += 8) some.push_back(all[i]);
-  all = std::move(some);
-#endif
+  all = affordable(std::move(all), first, 0);
   const std::string complaints = run_job(job, [&](const RankView& rank) {
     for (const Case& c : all) {
       run_strided_case(rank, rank.context.world(), c);
