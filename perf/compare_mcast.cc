@@ -113,7 +113,7 @@ Status run_once(const Contender& contender, Measured& measured) {
   IBCOLL_ASSIGN(const std::string text, output_of(contender));
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
-    IBCOLL_ASSIGN(const nlohmann::json row, parse_json(line));
+    IBCOLL_ASSIGN(const nlohmann::ordered_json row, parse_json(line));
     const bool ours = contender.name == "ibcoll";
     const std::string way = ours ? "ibcoll" : contender.name + " " + row["way"].get<std::string>();
     const double us =
@@ -181,9 +181,12 @@ void report(const Options& options, int ranks, const Measured& measured, JsonLin
     }
     for (const std::string way : {"ready", "group"}) {
       const auto faster = ratio(measured, way, size);
-      object["speedup_" + way] = faster ? nlohmann::json(faster->value) : nlohmann::json();
-      object["speedup_" + way + "_low"] = faster ? nlohmann::json(faster->low) : nlohmann::json();
-      object["speedup_" + way + "_high"] = faster ? nlohmann::json(faster->high) : nlohmann::json();
+      object["speedup_" + way] =
+          faster ? nlohmann::ordered_json(faster->value) : nlohmann::ordered_json();
+      object["speedup_" + way + "_low"] =
+          faster ? nlohmann::ordered_json(faster->low) : nlohmann::ordered_json();
+      object["speedup_" + way + "_high"] =
+          faster ? nlohmann::ordered_json(faster->high) : nlohmann::ordered_json();
       cells += fmt::format(" {:>22}", faster ? fmt::format("{:.2f}x ({:.2f}-{:.2f})", faster->value,
                                                            faster->low, faster->high)
                                              : "-");

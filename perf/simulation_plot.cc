@@ -28,7 +28,7 @@ constexpr double kLeft = 64, kTop = 56, kWidth = 680, kRow = 18, kGap = 40, kBar
 Result<std::vector<Step>> read_steps(std::istream& in) {
   std::vector<Step> steps;
   for (std::string line; std::getline(in, line);) {
-    IBCOLL_ASSIGN(const nlohmann::json row, parse_json(line));
+    IBCOLL_ASSIGN(const nlohmann::ordered_json row, parse_json(line));
     if (!row.contains("step") || !row.contains("ranks") || !row.contains("us") ||
         !row.contains("members"))
       return fail(ErrorCode::kInput, "no step of the simulation: {}", line);

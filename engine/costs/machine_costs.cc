@@ -78,7 +78,7 @@ std::string costs_text(const MachineCosts& costs) {
 
 namespace {
 
-Status take_time(const nlohmann::json& value, const char* name, double& time) {
+Status take_time(const nlohmann::ordered_json& value, const char* name, double& time) {
   time = value.is_number() ? value.get<double>() : -1;
   if (time >= 0 && std::isfinite(time)) return {};
   return fail(ErrorCode::kInput, "'{}' is no time from 0 on", name);
@@ -86,8 +86,9 @@ Status take_time(const nlohmann::json& value, const char* name, double& time) {
 
 /// Takes the figures of a line out of it.
 template <class Costs>
-Status take_figures(nlohmann::json& line, const std::vector<Figure<Costs>>& figures, Costs& costs) {
-  if (line.value("bytes", nlohmann::json()) != nlohmann::json(kCopyBytes))
+Status take_figures(nlohmann::ordered_json& line, const std::vector<Figure<Costs>>& figures,
+                    Costs& costs) {
+  if (line.value("bytes", nlohmann::ordered_json()) != nlohmann::ordered_json(kCopyBytes))
     return fail(ErrorCode::kInput, "'bytes' is not [{}]", fmt::join(kCopyBytes, ", "));
   line.erase("bytes");
   for (const Figure<Costs>& figure : figures) {
@@ -108,7 +109,7 @@ Status take_figures(nlohmann::json& line, const std::vector<Figure<Costs>>& figu
   return {};
 }
 
-Result<std::string> take_text(nlohmann::json& line, const char* name) {
+Result<std::string> take_text(nlohmann::ordered_json& line, const char* name) {
   const auto found = line.find(name);
   if (found == line.end() || !found->is_string())
     return fail(ErrorCode::kInput, "'{}' is missing, or no text", name);
@@ -118,7 +119,7 @@ Result<std::string> take_text(nlohmann::json& line, const char* name) {
 }
 
 Status take_line(std::string_view text, MachineCosts& costs, bool& has_machine) {
-  IBCOLL_ASSIGN(nlohmann::json line, parse_json(text));
+  IBCOLL_ASSIGN(nlohmann::ordered_json line, parse_json(text));
   if (!line.is_object()) return fail(ErrorCode::kInput, "it is no object");
   IBCOLL_ASSIGN(const std::string kind, take_text(line, "kind"));
   if (kind == "machine_costs") {

@@ -23,7 +23,7 @@ struct LayerLines {
 };
 
 /// A time or a ratio: finite, not negative.
-Result<double> number(const nlohmann::json& object, const char* key) {
+Result<double> number(const nlohmann::ordered_json& object, const char* key) {
   const auto field = object.find(key);
   if (field == object.end()) return fail(ErrorCode::kInvalidArgument, "'{}' is missing", key);
   const double value = field->is_number() ? field->get<double>() : -1;
@@ -32,13 +32,13 @@ Result<double> number(const nlohmann::json& object, const char* key) {
   return value;
 }
 
-Result<double> microseconds(const nlohmann::json& object, const char* key) {
+Result<double> microseconds(const nlohmann::ordered_json& object, const char* key) {
   IBCOLL_ASSIGN(const double ns, number(object, key));
   return ns / 1000;
 }
 
 Status read_line(std::string_view line, LayerLines& local, LayerLines& network, LogP& logp) {
-  IBCOLL_ASSIGN(const nlohmann::json object, parse_json(line));
+  IBCOLL_ASSIGN(const nlohmann::ordered_json object, parse_json(line));
   if (!object.is_object()) return fail(ErrorCode::kInvalidArgument, "is not a JSON object");
   const auto layer = object.find("layer");
   if (layer == object.end() || (*layer != "shm" && *layer != "network"))

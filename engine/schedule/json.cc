@@ -13,14 +13,13 @@ namespace ibcoll {
 
 namespace {
 
-using nlohmann::json;
-using nlohmann::ordered_json;
+using Json = nlohmann::ordered_json;
 
 constexpr int kScheduleVersion = 1;
 
-ordered_json op_to_json(const Op& op) {
+Json op_to_json(const Op& op) {
   const OpMeaning& means = meaning(op.kind);
-  ordered_json object{{"op", means.name}};
+  Json object{{"op", means.name}};
   if (means.peer != OpMeaning::Peer::kNone) object["peer"] = op.peer;
   if (op.to_server) object["to_server"] = true;
   if (means.reads) object["src"] = {to_string(op.src_buffer), op.src_first, op.count};
@@ -51,14 +50,14 @@ class LineReader {
                 fmt::format(format, std::forward<Args>(args)...));
   }
 
-  Result<json> parse(std::string_view line) const {
+  Result<Json> parse(std::string_view line) const {
     auto object = parse_json(line);
     if (!object) return bad("{}", object.error().message);
     if (!object->is_object()) return bad("is not a JSON object");
     return object;
   }
 
-  Result<int64_t> integer(const json& value, std::string_view what, int64_t low,
+  Result<int64_t> integer(const Json& value, std::string_view what, int64_t low,
                           int64_t high) const {
     if (!value.is_number_integer() ||
         (value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX) ||
@@ -69,7 +68,7 @@ class LineReader {
     return value.get<int64_t>();
   }
 
-  Result<std::string> text(const json& object, const char* key) const {
+  Result<std::string> text(const Json& object, const char* key) const {
     const auto field = object.find(key);
     if (field == object.end()) return bad("'{}' is missing", key);
     if (!field->is_string()) return bad("'{}' must be a string, not {}", key, json_text(*field));
@@ -77,31 +76,31 @@ class LineReader {
   }
 
   /// The array `key`, of `size` elements unless 0; an empty one where it is missing.
-  Result<json> array(const json& object, const char* key, size_t size = 0) const {
+  Result<Json> array(const Json& object, const char* key, size_t size = 0) const {
     const auto field = object.find(key);
-    if (field == object.end()) return json::array();
+    if (field == object.end()) return Json::array();
     if (!field->is_array() || (size != 0 && field->size() != size)) {
       return bad("'{}' must be an array{}", key, size ? fmt::format(" of {}", size) : "");
     }
     return *field;
   }
 
-  Status only(const json& object, std::initializer_list<std::string_view> keys) const {
+  Status only(const Json& object, std::initializer_list<std::string_view> keys) const {
     for (const auto& [key, value] : object.items()) {
       if (std::find(keys.begin(), keys.end(), key) == keys.end()) return bad("unknown '{}'", key);
     }
     return {};
   }
 
-  Result<Lane> lane(const json& value) const {
+  Result<Lane> lane(const Json& value) const {
     for (const Lane lane : kEveryLane) {
       if (value == to_string(lane)) return lane;
     }
     return bad("unknown lane {}: one of send, recv, local", json_text(value));
   }
 
-  Result<Slice> slice(const json& object, const char* key) const {
-    IBCOLL_ASSIGN(const json fields, array(object, key, 3));
+  Result<Slice> slice(const Json& object, const char* key) const {
+    IBCOLL_ASSIGN(const Json fields, array(object, key, 3));
     if (fields.empty()) return Slice{};
     IBCOLL_ASSIGN(const int64_t first, integer(fields[1], "a slot", 0, UINT32_MAX));
     IBCOLL_ASSIGN(const int64_t count, integer(fields[2], "a number of slots", 1, UINT32_MAX));
@@ -112,15 +111,15 @@ class LineReader {
     return bad("unknown buffer {}: one of send, recv, scratch", json_text(fields[0]));
   }
 
-  Result<Op> op(const json& object, Lane lane) const;
-  Result<RankProgram> program(const json& object) const;
-  Result<Graph::Neighbours> neighbours(const json& object) const;
+  Result<Op> op(const Json& object, Lane lane) const;
+  Result<RankProgram> program(const Json& object) const;
+  Result<Graph::Neighbours> neighbours(const Json& object) const;
 
  private:
   std::string where_;
 };
 
-Result<Op> LineReader::op(const json& object, Lane lane) const {
+Result<Op> LineReader::op(const Json& object, Lane lane) const {
   if (!object.is_object()) return bad("is not a JSON object");
   IBCOLL_TRY(only(object, {"op", "peer", "to_server", "src", "dst", "ordered", "before", "combines",
                            "exposure", "threshold", "relaxed", "step", "after"}));
@@ -176,14 +175,14 @@ Result<Op> LineReader::op(const json& object, Lane lane) const {
   if (object.contains("step")) {
     IBCOLL_ASSIGN(op.step, integer(object["step"], "'step'", 0, UINT32_MAX - 1));
   }
-  IBCOLL_ASSIGN(const json after, array(object, "after", kLanes));
+  IBCOLL_ASSIGN(const Json after, array(object, "after", kLanes));
   for (size_t i = 0; i < after.size(); ++i) {
     IBCOLL_ASSIGN(op.after[i], integer(after[i], "'after'", 0, UINT32_MAX));
   }
   return op;
 }
 
-Result<RankProgram> LineReader::program(const json& object) const {
+Result<RankProgram> LineReader::program(const Json& object) const {
   IBCOLL_TRY(only(object, {"rank", "steps", "cut", "sources", "destinations", "scratch", "streams",
                            "send", "recv", "local"}));
   RankProgram program;
@@ -195,17 +194,17 @@ Result<RankProgram> LineReader::program(const json& object) const {
   if (object.contains("cut")) {
     IBCOLL_ASSIGN(program.cut, integer(object["cut"], "'cut'", 1, kMaxCut));
   }
-  IBCOLL_ASSIGN(const json scratch, array(object, "scratch"));
-  for (const json& block : scratch) {
+  IBCOLL_ASSIGN(const Json scratch, array(object, "scratch"));
+  for (const Json& block : scratch) {
     if (!block.is_array() || block.size() != 2) return bad("a block is [origin, target]");
     Block& slot = program.scratch.emplace_back();
     IBCOLL_ASSIGN(slot.origin, integer(block[0], "a block's origin", Block::kCombined, INT32_MAX));
     IBCOLL_ASSIGN(slot.target, integer(block[1], "a block's target",
                                        Block::kFirstPart - int64_t{kMaxCut}, INT32_MAX));
   }
-  IBCOLL_ASSIGN(const json streams, array(object, "streams"));
+  IBCOLL_ASSIGN(const Json streams, array(object, "streams"));
   std::vector<size_t> in_strands;
-  for (const json& fields : streams) {
+  for (const Json& fields : streams) {
     if (!fields.is_array() || fields.size() < 3 || fields.size() > 4) {
       return bad("a stream is [lane, first operation, operations] or one more");
     }
@@ -220,7 +219,7 @@ Result<RankProgram> LineReader::program(const json& object) const {
     in_strands.push_back(program.streams.size() - 1);
   }
   for (const Lane lane : kEveryLane) {
-    IBCOLL_ASSIGN(const json ops, array(object, to_string(lane)));
+    IBCOLL_ASSIGN(const Json ops, array(object, to_string(lane)));
     auto& place = program.lanes[static_cast<int>(lane)];
     for (size_t i = 0; i < ops.size(); ++i) {
       const LineReader reader(fmt::format("{}, lane {}, op {}", where_, to_string(lane), i));
@@ -239,11 +238,11 @@ Result<RankProgram> LineReader::program(const json& object) const {
   return program;
 }
 
-Result<Graph::Neighbours> LineReader::neighbours(const json& object) const {
+Result<Graph::Neighbours> LineReader::neighbours(const Json& object) const {
   Graph::Neighbours lists;
   const auto read = [&](const char* key, std::vector<Rank>& peers) -> Status {
-    IBCOLL_ASSIGN(const json ranks, array(object, key));
-    for (const json& rank : ranks) {
+    IBCOLL_ASSIGN(const Json ranks, array(object, key));
+    for (const Json& rank : ranks) {
       IBCOLL_ASSIGN(peers.emplace_back(), integer(rank, "a neighbour", 0, INT32_MAX));
     }
     return {};
@@ -255,7 +254,7 @@ Result<Graph::Neighbours> LineReader::neighbours(const json& object) const {
 
 Result<LoadedSchedule> read_header(const LineReader& reader, std::string_view line,
                                    RankProgram& common) {
-  IBCOLL_ASSIGN(const json header, reader.parse(line));
+  IBCOLL_ASSIGN(const Json header, reader.parse(line));
   if (!header.contains("schedule")) return reader.bad("is no schedule: 'schedule' is missing");
   IBCOLL_TRY(
       reader.only(header, {"schedule", "collective", "algorithm", "root", "hash", "server_of"}));
@@ -276,9 +275,9 @@ Result<LoadedSchedule> read_header(const LineReader& reader, std::string_view li
       std::from_chars(hash.data() + 2, end, common.hash, 16).ptr != end) {
     return reader.bad("'hash' must be a string like \"0x12ab\", not \"{}\"", hash);
   }
-  IBCOLL_ASSIGN(const json servers, reader.array(header, "server_of"));
+  IBCOLL_ASSIGN(const Json servers, reader.array(header, "server_of"));
   std::vector<int> server_of;
-  for (const json& server : servers) {
+  for (const Json& server : servers) {
     IBCOLL_ASSIGN(server_of.emplace_back(), reader.integer(server, "a server", 0, INT32_MAX));
   }
   auto shape = Shape::create(std::move(server_of));
@@ -288,20 +287,20 @@ Result<LoadedSchedule> read_header(const LineReader& reader, std::string_view li
 
 }  // namespace
 
-ordered_json schedule_header_to_json(const Shape& shape, const RankProgram& any) {
+Json schedule_header_to_json(const Shape& shape, const RankProgram& any) {
   std::vector<int> server_of;
   for (Rank rank = 0; rank < shape.ranks(); ++rank) server_of.push_back(shape.server_of(rank));
-  ordered_json header{{"schedule", kScheduleVersion},
-                      {"collective", to_string(any.collective)},
-                      {"algorithm", any.algorithm}};
+  Json header{{"schedule", kScheduleVersion},
+              {"collective", to_string(any.collective)},
+              {"algorithm", any.algorithm}};
   if (has_root(any.collective)) header["root"] = any.root;
   header["hash"] = fmt::format("{:#018x}", any.hash);
   header["server_of"] = server_of;
   return header;
 }
 
-ordered_json program_to_json(const RankProgram& program) {
-  ordered_json object{{"rank", program.me}, {"steps", program.steps}};
+Json program_to_json(const RankProgram& program) {
+  Json object{{"rank", program.me}, {"steps", program.steps}};
   if (program.cut != 1) object["cut"] = program.cut;
   if (program.graph != nullptr) {
     const auto write = [&](const char* key, std::span<const Rank> peers) {
@@ -314,12 +313,12 @@ ordered_json program_to_json(const RankProgram& program) {
     object["scratch"].push_back({block.origin, block.target});
   }
   for (const Stream& stream : program.streams) {
-    ordered_json fields{to_string(stream.lane), stream.first, stream.count};
+    Json fields{to_string(stream.lane), stream.first, stream.count};
     if (stream.in_strands()) fields.push_back(stream.once ? "once" : "strands");
     object["streams"].push_back(std::move(fields));
   }
   for (const Lane lane : kEveryLane) {
-    object[to_string(lane)] = ordered_json::array();
+    object[to_string(lane)] = Json::array();
     for (const Op& op : program.lane(lane)) object[to_string(lane)].push_back(op_to_json(op));
   }
   return object;
@@ -335,7 +334,7 @@ Result<LoadedSchedule> read_schedule(std::string_view text) {
   for (size_t i = 1; i < lines.size(); ++i) {
     if (lines[i].empty()) continue;
     const LineReader reader(fmt::format("line {}", i + 1));
-    IBCOLL_ASSIGN(const json object, reader.parse(lines[i]));
+    IBCOLL_ASSIGN(const Json object, reader.parse(lines[i]));
     RankProgram& program = programs.emplace_back();
     IBCOLL_ASSIGN(program, reader.program(object));
     program.collective = common.collective;

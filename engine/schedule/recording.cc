@@ -12,13 +12,12 @@
 namespace ibcoll {
 namespace {
 
-using nlohmann::json;
-using nlohmann::ordered_json;
+using Json = nlohmann::ordered_json;
 
 constexpr int kRecordingVersion = 1;
 
-ordered_json to_json(const RankRecord& record, size_t rank, int64_t zero) {
-  ordered_json ops = ordered_json::array(), arrivals = ordered_json::array();
+Json to_json(const RankRecord& record, size_t rank, int64_t zero) {
+  Json ops = Json::array(), arrivals = Json::array();
   for (const RecordedOp& op : record.ops)
     ops.push_back({to_string(op.lane), op.op, op.piece, op.begin_ns - zero, op.end_ns - zero});
   for (const RecordedArrival& arrival : record.arrivals)
@@ -43,14 +42,14 @@ struct Bad {
 
 /// json's own exceptions say in which field a type is wrong.
 template <class T>
-T number(const json& value, const char* what, int64_t low, int64_t high) {
+T number(const Json& value, const char* what, int64_t low, int64_t high) {
   if (!value.is_number_integer() || value.get<int64_t>() < low || value.get<int64_t>() > high)
     throw Bad{fmt::format("{} must be a whole number from {} to {}, not {}", what, low, high,
                           json_text(value))};
   return static_cast<T>(value.get<int64_t>());
 }
 
-int64_t time_of(const json& value) { return number<int64_t>(value, "a time", 0, INT64_MAX / 2); }
+int64_t time_of(const Json& value) { return number<int64_t>(value, "a time", 0, INT64_MAX / 2); }
 
 template <class T>
 T checked(Result<T> result) {
@@ -58,7 +57,7 @@ T checked(Result<T> result) {
   return std::move(*result);
 }
 
-Recording read_header(const json& line) {
+Recording read_header(const Json& line) {
   if (!line.is_object() || !line.contains("recording") || line["recording"] != kRecordingVersion)
     throw Bad{fmt::format("this is not a recording of version {}", kRecordingVersion)};
   Recording recording;
@@ -80,10 +79,10 @@ Recording read_header(const json& line) {
   return recording;
 }
 
-RankRecord read_rank(const json& line, size_t rank, int ranks) {
+RankRecord read_rank(const Json& line, size_t rank, int ranks) {
   if (line.at("rank") != rank) throw Bad{fmt::format("this must be rank {}'s", rank)};
   RankRecord record{time_of(line.at("begin")), time_of(line.at("end")), {}, {}};
-  for (const json& op : line.at("ops")) {
+  for (const Json& op : line.at("ops")) {
     const auto lane = std::find_if(kEveryLane.begin(), kEveryLane.end(),
                                    [&](Lane each) { return op.at(0) == to_string(each); });
     if (lane == kEveryLane.end()) throw Bad{fmt::format("unknown lane {}", json_text(op.at(0)))};
@@ -91,7 +90,7 @@ RankRecord read_rank(const json& line, size_t rank, int ranks) {
                           number<uint32_t>(op.at(2), "a piece", 0, UINT32_MAX), time_of(op.at(3)),
                           time_of(op.at(4))});
   }
-  for (const json& arrival : line.at("arrivals")) {
+  for (const Json& arrival : line.at("arrivals")) {
     const bool token = arrival.at(1) == "token";
     if (!token && arrival.at(1) != "data")
       throw Bad{fmt::format("unknown kind of arrival {}", json_text(arrival.at(1)))};
@@ -107,19 +106,19 @@ std::string to_text(const Recording& recording) {
   std::vector<int> server_of;
   for (Rank rank = 0; rank < recording.shape.ranks(); ++rank)
     server_of.push_back(recording.shape.server_of(rank));
-  const ordered_json header{{"recording", kRecordingVersion},
-                            {"collective", to_string(recording.collective)},
-                            {"algorithm", recording.algorithm},
-                            {"pacing", to_string(recording.options.pacing)},
-                            {"window", recording.options.window},
-                            {"root", recording.options.root},
-                            {"ordered", recording.options.ordered},
-                            {"pieces", recording.pieces},
-                            {"hash", fmt::format("{:#x}", recording.hash)},
-                            {"block_bytes", recording.block_bytes},
-                            {"transport", recording.transport},
-                            {"clock_error_ns", recording.clock_error_ns},
-                            {"server_of", server_of}};
+  const Json header{{"recording", kRecordingVersion},
+                    {"collective", to_string(recording.collective)},
+                    {"algorithm", recording.algorithm},
+                    {"pacing", to_string(recording.options.pacing)},
+                    {"window", recording.options.window},
+                    {"root", recording.options.root},
+                    {"ordered", recording.options.ordered},
+                    {"pieces", recording.pieces},
+                    {"hash", fmt::format("{:#x}", recording.hash)},
+                    {"block_bytes", recording.block_bytes},
+                    {"transport", recording.transport},
+                    {"clock_error_ns", recording.clock_error_ns},
+                    {"server_of", server_of}};
   std::string text = json_text(header) + "\n";
   const int64_t zero = first_begin(recording);
   for (size_t rank = 0; rank < recording.ranks.size(); ++rank)
@@ -143,7 +142,7 @@ Result<Recording> parse_recording(std::string_view text) {
     return recording;
   } catch (const Bad& bad) {
     return fail(ErrorCode::kInvalidArgument, "line {}: {}", at + 1, bad.what);
-  } catch (const json::exception& error) {
+  } catch (const Json::exception& error) {
     return fail(ErrorCode::kInvalidArgument, "line {}: {}", at + 1, error.what());
   }
 }

@@ -16,12 +16,12 @@ constexpr int kFormat = 1;
 constexpr int64_t kMostPieces = 4096;  // as the C interface takes
 constexpr int64_t kMostBytes = int64_t{1} << 62;
 
-using nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 /// A line that is being read; what it lacks is not an error where a default is given.
 class Line {
  public:
-  explicit Line(const json& object) : object_(object) {}
+  explicit Line(const Json& object) : object_(object) {}
 
   bool has(const char* key) const { return object_.contains(key); }
   Result<std::string> text(const char* key, const std::optional<std::string>& absent = {}) const {
@@ -32,7 +32,7 @@ class Line {
   }
   Result<int64_t> number(const char* key, int64_t low, int64_t high, int64_t absent) const {
     if (!has(key)) return absent;
-    const json& field = object_[key];
+    const Json& field = object_[key];
     const bool fits = field.is_number_unsigned() && field.get<uint64_t>() <= uint64_t(INT64_MAX);
     const int64_t value = fits ? static_cast<int64_t>(field.get<uint64_t>()) : -1;
     if (!fits || value < low || value > high)
@@ -52,7 +52,7 @@ class Line {
   }
 
  private:
-  const json& object_;
+  const Json& object_;
 };
 
 struct Header {
@@ -121,7 +121,7 @@ Result<Rule> read_rule(const Line& line, const RulesJob& job) {
 class Reader {
  public:
   Status take(std::string_view text) {
-    IBCOLL_ASSIGN(const json object, parse_json(text));
+    IBCOLL_ASSIGN(const Json object, parse_json(text));
     if (!object.is_object()) return fail(ErrorCode::kInput, "is not a JSON object");
     const Line line(object);
     if (line.has("ibcoll_rules")) {
@@ -202,9 +202,8 @@ Result<std::vector<RuleSection>> parse_rules(std::string_view text) {
 
 std::string to_text(const RuleSection& section, const std::vector<std::string>& notes) {
   const RulesJob& job = section.job;
-  nlohmann::ordered_json head = {{"ibcoll_rules", kFormat}};
-  const auto add = [](nlohmann::ordered_json& line, const char* key, const auto& value,
-                      const auto& absent) {
+  Json head = {{"ibcoll_rules", kFormat}};
+  const auto add = [](Json& line, const char* key, const auto& value, const auto& absent) {
     if (value != absent) line[key] = value;
   };
   const std::string none;
@@ -218,7 +217,7 @@ std::string to_text(const RuleSection& section, const std::vector<std::string>& 
   std::string text = json_text(head) + "\n";
   for (size_t i = 0; i < section.rules.size(); ++i) {
     const Rule& rule = section.rules[i];
-    nlohmann::ordered_json line = {{"collective", to_string(rule.collective)}};
+    Json line = {{"collective", to_string(rule.collective)}};
     add(line, "layout", rule.layout, none);
     add(line, "from", rule.from, int64_t{0});
     add(line, "to", rule.to, INT64_MAX);

@@ -46,7 +46,7 @@ constexpr std::string_view kMembers[] = {"mpi", "version", "function",  "ranks",
 class Line {
  public:
   static Result<Line> parse(std::string_view text) {
-    IBCOLL_ASSIGN(const nlohmann::json json, parse_json(text));
+    IBCOLL_ASSIGN(const nlohmann::ordered_json json, parse_json(text));
     if (!json.is_object()) return bad("it is no object");
     for (const auto& [name, value] : json.items())
       if (std::find(std::begin(kMembers), std::end(kMembers), name) == std::end(kMembers))
@@ -110,13 +110,13 @@ class Line {
   static tl::unexpected<Error> bad(const std::string& why) {
     return fail(ErrorCode::kInput, "{}", why);
   }
-  static Result<std::string> text_of(const nlohmann::json& json, const char* name) {
+  static Result<std::string> text_of(const nlohmann::ordered_json& json, const char* name) {
     const auto found = json.find(name);
     if (found == json.end() || !found->is_string())
       return bad(fmt::format("'{}' is missing, or no text", name));
     return found->get<std::string>();
   }
-  static Result<uint64_t> count_of(const nlohmann::json& json, const char* name,
+  static Result<uint64_t> count_of(const nlohmann::ordered_json& json, const char* name,
                                    std::optional<uint64_t> otherwise) {
     const auto found = json.find(name);
     if (found == json.end() && otherwise) return *otherwise;
@@ -124,7 +124,7 @@ class Line {
       return bad(fmt::format("'{}' is missing, or no number from 0 on", name));
     return found->get<uint64_t>();
   }
-  static Result<uint32_t> time_of(const nlohmann::json& json, const char* name) {
+  static Result<uint32_t> time_of(const nlohmann::ordered_json& json, const char* name) {
     const auto found = json.find(name);
     if (found == json.end()) return 0;
     const double time = found->is_number() ? found->get<double>() * 1000 : -1;

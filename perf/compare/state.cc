@@ -169,10 +169,10 @@ nlohmann::ordered_json state_line(const State& state) {
   return line;
 }
 
-Result<State> parse_state(const nlohmann::json& line) {
+Result<State> parse_state(const nlohmann::ordered_json& line) {
   State state;
-  const auto member = [&](const char* name) { return line.value(name, nlohmann::json()); };
-  const nlohmann::json when = member("when"), load = member("load_average");
+  const auto member = [&](const char* name) { return line.value(name, nlohmann::ordered_json()); };
+  const nlohmann::ordered_json when = member("when"), load = member("load_average");
   if (!when.is_string()) return fail(ErrorCode::kInput, "'when' is missing, or no text");
   state.when = when.get<std::string>();
   if (!load.is_array() || load.size() != state.load.size() ||
@@ -184,8 +184,9 @@ Result<State> parse_state(const nlohmann::json& line) {
     if (member(name).is_null()) continue;
     IBCOLL_ASSIGN(*value, take_percent(line, name));
   }
-  if (const nlohmann::json worst = member("worst"); !worst.is_null()) {
-    const nlohmann::json of = worst.is_object() ? worst.value("of", nlohmann::json()) : worst;
+  if (const nlohmann::ordered_json worst = member("worst"); !worst.is_null()) {
+    const nlohmann::ordered_json of =
+        worst.is_object() ? worst.value("of", nlohmann::ordered_json()) : worst;
     if (!worst.is_object() || !of.is_string())
       return fail(ErrorCode::kInput, "'worst' is no object with a text 'of'");
     state.worst.emplace();
@@ -196,8 +197,8 @@ Result<State> parse_state(const nlohmann::json& line) {
   return state;
 }
 
-Result<double> take_percent(const nlohmann::json& line, const char* name) {
-  const nlohmann::json value = line.value(name, nlohmann::json());
+Result<double> take_percent(const nlohmann::ordered_json& line, const char* name) {
+  const nlohmann::ordered_json value = line.value(name, nlohmann::ordered_json());
   if (!value.is_number() || value.get<double>() < 0 || value.get<double>() > 100)
     return fail(ErrorCode::kInput, "'{}' is no number from 0 to 100", name);
   return value.get<double>();

@@ -61,9 +61,9 @@ State state_now(const std::string& when);
 
 /// One JSON object of kind "machine_state", and what such an object says.
 nlohmann::ordered_json state_line(const State& state);
-Result<State> parse_state(const nlohmann::json& line);
+Result<State> parse_state(const nlohmann::ordered_json& line);
 /// A member that is a number from 0 to 100.
-Result<double> take_percent(const nlohmann::json& line, const char* name);
+Result<double> take_percent(const nlohmann::ordered_json& line, const char* name);
 /// For people, on one line.
 std::string part_text(const Part& part);
 std::string state_text(const State& state);

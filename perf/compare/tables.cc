@@ -12,21 +12,21 @@
 namespace ibcoll::compare {
 namespace {
 
-Result<double> take_number(const nlohmann::json& line, const char* name) {
-  const nlohmann::json value = line.value(name, nlohmann::json());
+Result<double> take_number(const nlohmann::ordered_json& line, const char* name) {
+  const nlohmann::ordered_json value = line.value(name, nlohmann::ordered_json());
   if (!value.is_number()) return fail(ErrorCode::kInput, "'{}' is missing, or no number", name);
   return value.get<double>();
 }
 
-Result<double> take_positive(const nlohmann::json& line, const char* name) {
+Result<double> take_positive(const nlohmann::ordered_json& line, const char* name) {
   IBCOLL_ASSIGN(const double value, take_number(line, name));
   if (!(value > 0)) return fail(ErrorCode::kInput, "'{}' is not above 0", name);
   return value;
 }
 
-Result<int64_t> take_integer(const nlohmann::json& line, const char* name, int64_t low,
+Result<int64_t> take_integer(const nlohmann::ordered_json& line, const char* name, int64_t low,
                              int64_t high) {
-  const nlohmann::json value = line.value(name, nlohmann::json());
+  const nlohmann::ordered_json value = line.value(name, nlohmann::ordered_json());
   // What is above all numbers with a sign would wrap around.
   const bool fits =
       value.is_number_unsigned() ? value.get<uint64_t>() <= INT64_MAX : value.is_number_integer();
@@ -36,18 +36,18 @@ Result<int64_t> take_integer(const nlohmann::json& line, const char* name, int64
 }
 
 /// What a page says of a machine, as far as it is there.
-Status check_machine(const nlohmann::json& line) {
+Status check_machine(const nlohmann::ordered_json& line) {
   if (line.contains("usable_cores")) IBCOLL_TRY(take_integer(line, "usable_cores", 1, CPU_SETSIZE));
-  const nlohmann::json caches = line.value("caches", nlohmann::json::array());
+  const nlohmann::ordered_json caches = line.value("caches", nlohmann::ordered_json::array());
   if (!caches.is_array()) return fail(ErrorCode::kInput, "'caches' is no array");
-  for (const nlohmann::json& cache : caches) {
+  for (const nlohmann::ordered_json& cache : caches) {
     if (!cache.is_object()) return fail(ErrorCode::kInput, "a cache is no object");
     IBCOLL_TRY(take_integer(cache, "bytes", 1, INT64_MAX));
   }
   return {};
 }
 
-Result<Interval> take_interval(const nlohmann::json& line) {
+Result<Interval> take_interval(const nlohmann::ordered_json& line) {
   Interval interval;
   IBCOLL_ASSIGN(interval.value, take_positive(line, "speedup"));
   IBCOLL_ASSIGN(interval.low, take_number(line, "speedup_low"));
@@ -55,29 +55,29 @@ Result<Interval> take_interval(const nlohmann::json& line) {
   return interval;
 }
 
-Result<contest_collective> take_collective(const nlohmann::json& line) {
-  const nlohmann::json name = line.value("collective", nlohmann::json());
+Result<contest_collective> take_collective(const nlohmann::ordered_json& line) {
+  const nlohmann::ordered_json name = line.value("collective", nlohmann::ordered_json());
   for (int i = 0; i < CONTEST_COLLECTIVES; ++i)
     if (name == contest_name(i)) return static_cast<contest_collective>(i);
   return fail(ErrorCode::kInput, "'collective' names none");
 }
 
 /// Whether a cell's calls followed a barrier; files of before there was a choice do not say.
-Result<bool> take_after_barrier(const nlohmann::json& line) {
-  const nlohmann::json value = line.value("after_barrier", nlohmann::json(false));
+Result<bool> take_after_barrier(const nlohmann::ordered_json& line) {
+  const nlohmann::ordered_json value = line.value("after_barrier", nlohmann::ordered_json(false));
   if (!value.is_boolean()) return fail(ErrorCode::kInput, "'after_barrier' is not true or false");
   return value.get<bool>();
 }
 
 /// A cell's line; nothing where there was no MPI to compare.
-Result<std::optional<Cell>> parse_cell(const nlohmann::json& line) {
+Result<std::optional<Cell>> parse_cell(const nlohmann::ordered_json& line) {
   if (!line.contains("speedup")) return std::nullopt;
   Cell cell;
   IBCOLL_ASSIGN(cell.collective, take_collective(line));
   IBCOLL_ASSIGN(const int64_t ranks, take_integer(line, "ranks", 1, CONTEST_MAX_RANKS));
   cell.ranks = static_cast<int>(ranks);
   IBCOLL_ASSIGN(cell.bytes, take_integer(line, "bytes_per_pair", 0, INT32_MAX));
-  const nlohmann::json memory = line.value("memory", nlohmann::json());
+  const nlohmann::ordered_json memory = line.value("memory", nlohmann::ordered_json());
   cell.private_memory = memory == memory_member(true);
   if (!cell.private_memory && memory != memory_member(false))
     return fail(ErrorCode::kInput, "'memory' is neither user nor engine");
@@ -128,9 +128,9 @@ Result<Tables> parse_tables(std::string_view text) {
   std::set<std::tuple<contest_collective, int, int64_t, bool>> there;
   int number = 0;
   const auto take = [&](std::string_view row) -> Status {
-    IBCOLL_ASSIGN(const nlohmann::ordered_json line, parse_ordered_json(row));
+    IBCOLL_ASSIGN(const nlohmann::ordered_json line, parse_json(row));
     if (!line.is_object()) return fail(ErrorCode::kInput, "it is no object");
-    const nlohmann::json kind = line.value("kind", nlohmann::json());
+    const nlohmann::ordered_json kind = line.value("kind", nlohmann::ordered_json());
     if (kind == "machine") {
       if (!tables.machine.empty())
         return fail(ErrorCode::kInput, "a second machine: is this more than one comparison?");

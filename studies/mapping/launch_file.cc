@@ -25,7 +25,7 @@ std::string launch_file(LaunchFormat format, const Placement& placement,
       break;
     case LaunchFormat::kJson: {
       nlohmann::ordered_json json;
-      json["hosts"] = nlohmann::json::array();
+      json["hosts"] = nlohmann::ordered_json::array();
       for (const int node : placement) json["hosts"].push_back(hosts[node]);
       json["nodes"] = placement;
       text = json_text(json) + "\n";

@@ -31,9 +31,9 @@ std::string row_label(const BenchRow& row) {
   return row.pacing == "auto" ? row.algorithm : row.algorithm + "/" + row.pacing;
 }
 
-nlohmann::json count_json(double count) {
-  return count == std::floor(count) ? nlohmann::json(static_cast<int64_t>(count))
-                                    : nlohmann::json(count);
+nlohmann::ordered_json count_json(double count) {
+  return count == std::floor(count) ? nlohmann::ordered_json(static_cast<int64_t>(count))
+                                    : nlohmann::ordered_json(count);
 }
 
 }  // namespace
@@ -96,7 +96,7 @@ std::string table_row(const BenchSetting& setting, const BenchRow& row) {
 }
 
 nlohmann::ordered_json to_json(const BenchSetting& setting, const BenchRow& row) {
-  nlohmann::json fraction, kernel;
+  nlohmann::ordered_json fraction, kernel;
   if (row.copy_bandwidth_fraction) {
     fraction = *row.copy_bandwidth_fraction;
     kernel = row.copy_kernel;

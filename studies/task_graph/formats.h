@@ -39,7 +39,7 @@ void write_json(const TaskGraph& graph, std::ostream& out);
 /// workflow.specification with their parents and children, by id, and the runtimes of
 /// workflow.execution in milliseconds; in documents before 1.5 all of it in workflow.tasks. Where
 /// no task has a runtime, each weighs 1. Errors name the task.
-Result<TaskGraph> graph_of_workflow(const nlohmann::json& document);
+Result<TaskGraph> graph_of_workflow(const nlohmann::ordered_json& document);
 
 /// A graph from a file by its ending (.stg, .dot, .gv, .json; .hdag and .txt: HyperDAG) or from a
 /// generator's description (see generate()). Errors begin with the file's name.

@@ -77,7 +77,7 @@ void write_stg(const TaskGraph& graph, std::ostream& out) {
 
 Result<TaskGraph> read_json(std::istream& in) {
   const std::string text(std::istreambuf_iterator<char>(in), {});
-  IBCOLL_ASSIGN(const nlohmann::json document, parse_json(text));
+  IBCOLL_ASSIGN(const nlohmann::ordered_json document, parse_json(text));
   if (document.contains("workflow")) return graph_of_workflow(document);
   for (const char* key : {"weights", "edges"}) {
     if (!document.contains(key) || !document[key].is_array())

@@ -26,7 +26,7 @@ Result<int64_t> line_number(std::string_view word, int64_t low, int64_t high, co
   return value;
 }
 
-std::optional<int64_t> whole_number(const nlohmann::json& value) {
+std::optional<int64_t> whole_number(const nlohmann::ordered_json& value) {
   if (!value.is_number_integer()) return std::nullopt;
   if (value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX) return std::nullopt;
   return value.get<int64_t>();

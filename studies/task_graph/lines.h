@@ -21,6 +21,6 @@ Result<int64_t> line_number(std::string_view word, int64_t low, int64_t high, co
                             int line);
 
 /// The value of a JSON number that is whole and fits.
-std::optional<int64_t> whole_number(const nlohmann::json& value);
+std::optional<int64_t> whole_number(const nlohmann::ordered_json& value);
 
 }  // namespace ibcoll::task_graph

@@ -10,7 +10,7 @@
 namespace ibcoll::task_graph {
 
 using Kind = Instruction::Kind;
-using nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 void write_schedule(const TaskGraph& graph, const TaskSchedule& schedule, std::ostream& out) {
   int64_t instructions = 0;
@@ -41,7 +41,7 @@ void write_schedule(const TaskGraph& graph, const TaskSchedule& schedule, std::o
 namespace {
 
 /// The whole number under a key, in bounds.
-Result<int64_t> field(const json& object, const char* key, int64_t low, int64_t high) {
+Result<int64_t> field(const Json& object, const char* key, int64_t low, int64_t high) {
   const auto found = object.find(key);
   if (found == object.end() || !found->is_number_integer())
     return fail(ErrorCode::kInvalidArgument, "\"{}\" is missing or not a whole number", key);
@@ -57,7 +57,7 @@ struct Head {
   int64_t instructions = 0;
 };
 
-Result<Head> read_head(const TaskGraph& graph, const json& object, TaskSchedule& schedule) {
+Result<Head> read_head(const TaskGraph& graph, const Json& object, TaskSchedule& schedule) {
   constexpr int64_t kMany = int64_t{1} << 31;
   IBCOLL_ASSIGN(const int64_t tasks, field(object, "tasks", 0, kMany));
   if (tasks != graph.size())
@@ -75,7 +75,7 @@ Result<Head> read_head(const TaskGraph& graph, const json& object, TaskSchedule&
   return head;
 }
 
-Status read_message(const TaskGraph& graph, const json& object, TaskSchedule& schedule) {
+Status read_message(const TaskGraph& graph, const Json& object, TaskSchedule& schedule) {
   const auto id = static_cast<int64_t>(schedule.messages.size());
   const auto processors = static_cast<int64_t>(schedule.processors.size());
   IBCOLL_TRY(field(object, "message", id, id));
@@ -85,7 +85,7 @@ Status read_message(const TaskGraph& graph, const json& object, TaskSchedule& sc
   if (tasks == object.end() || !tasks->is_array())
     return fail(ErrorCode::kInvalidArgument, "\"tasks\" is missing or not an array");
   std::vector<TaskId> packed;
-  for (const json& task : *tasks) {
+  for (const Json& task : *tasks) {
     const auto number = whole_number(task);
     if (!number || *number < 0 || *number >= graph.size())
       return fail(ErrorCode::kInvalidArgument, "there is no task {} (tasks: {})", json_text(task),
@@ -101,7 +101,7 @@ Status read_message(const TaskGraph& graph, const json& object, TaskSchedule& sc
   return {};
 }
 
-Status read_instruction(const TaskGraph& graph, const json& object, TaskSchedule& schedule) {
+Status read_instruction(const TaskGraph& graph, const Json& object, TaskSchedule& schedule) {
   const auto processors = static_cast<int64_t>(schedule.processors.size());
   const auto messages = static_cast<int64_t>(schedule.messages.size());
   IBCOLL_ASSIGN(const int64_t processor, field(object, "processor", 0, processors - 1));
@@ -126,7 +126,7 @@ Result<TaskSchedule> read_schedule(const TaskGraph& graph, std::istream& in) {
   std::string text;
   int line = 0;
   const auto read_line = [&]() -> Status {
-    const json object = parse_json(text).value_or(json());
+    const Json object = parse_json(text).value_or(Json());
     if (!object.is_object())
       return fail(ErrorCode::kInvalidArgument, "not a JSON object (cut off?)");
     if (head.messages < 0) {

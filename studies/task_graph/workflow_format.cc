@@ -14,14 +14,14 @@ namespace ibcoll::task_graph {
 
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 tl::unexpected<Error> wrong_workflow(const std::string& reason) {
   return fail(ErrorCode::kInvalidArgument, "{}", reason);
 }
 
 /// The array of tasks below a member, or null.
-const json* tasks_of(const json& parent) {
+const Json* tasks_of(const Json& parent) {
   if (!parent.is_object()) return nullptr;
   const auto found = parent.find("tasks");
   return found != parent.end() && found->is_array() ? &*found : nullptr;
@@ -30,8 +30,8 @@ const json* tasks_of(const json& parent) {
 /// Reads tasks, then what they take and need.
 class WorkflowReader {
  public:
-  Status add_tasks(const json& tasks) {
-    for (const json& task : tasks) {
+  Status add_tasks(const Json& tasks) {
+    for (const Json& task : tasks) {
       const std::string id = name_of(task);
       if (id.empty())
         return wrong_workflow(fmt::format("task {} has neither id nor name", weights_.size()));
@@ -46,14 +46,14 @@ class WorkflowReader {
     return {};
   }
 
-  Status add_edges(const json& tasks) {
+  Status add_edges(const Json& tasks) {
     TaskId at = 0;
-    for (const json& task : tasks) {
+    for (const Json& task : tasks) {
       for (const bool parents : {true, false}) {
         const auto others = task.find(parents ? "parents" : "children");
         if (others == task.end()) continue;
         if (!others->is_array()) return wrong_workflow(about(task, "relatives are no array"));
-        for (const json& other : *others) {
+        for (const Json& other : *others) {
           if (!other.is_string()) return wrong_workflow(about(task, "a relative is no text"));
           const Result<TaskId> found = find(other.get<std::string>());
           if (!found) return wrong_workflow(about(task, found.error().message));
@@ -66,11 +66,11 @@ class WorkflowReader {
   }
 
   /// Runtimes of all tasks, or of none.
-  Status add_runtimes(const json& tasks) {
+  Status add_runtimes(const Json& tasks) {
     std::vector<bool> timed(weights_.size(), false);
-    for (const json& task : tasks) {
+    for (const Json& task : tasks) {
       if (!task.is_object()) return wrong_workflow("runtimes: one is of no task");
-      const json* runtime = nullptr;
+      const Json* runtime = nullptr;
       for (const char* key : {"runtimeInSeconds", "runtime"}) {
         const auto found = task.find(key);
         if (found != task.end()) runtime = &*found;
@@ -100,15 +100,15 @@ class WorkflowReader {
   }
 
  private:
-  static std::optional<std::string> text(const json& task, const char* key) {
+  static std::optional<std::string> text(const Json& task, const char* key) {
     const auto found = task.is_object() ? task.find(key) : task.end();
     if (found == task.end() || !found->is_string()) return std::nullopt;
     return found->get<std::string>();
   }
-  static std::string name_of(const json& task) {
+  static std::string name_of(const Json& task) {
     return text(task, "id").value_or(text(task, "name").value_or(""));
   }
-  static std::string about(const json& task, const std::string& reason) {
+  static std::string about(const Json& task, const std::string& reason) {
     return fmt::format("task '{}': {}", name_of(task), reason);
   }
   Result<TaskId> find(const std::string& task) const {
@@ -131,10 +131,10 @@ class WorkflowReader {
 
 }  // namespace
 
-Result<TaskGraph> graph_of_workflow(const nlohmann::json& document) {
-  const json& workflow = document["workflow"];
-  const json* tasks = tasks_of(workflow);
-  const json* runtimes = tasks;
+Result<TaskGraph> graph_of_workflow(const Json& document) {
+  const Json& workflow = document["workflow"];
+  const Json* tasks = tasks_of(workflow);
+  const Json* runtimes = tasks;
   if (workflow.is_object() && workflow.contains("specification")) {
     tasks = tasks_of(workflow["specification"]);
     runtimes = workflow.contains("execution") ? tasks_of(workflow["execution"]) : nullptr;

@@ -135,9 +135,17 @@ TEST(TaskGraphFormats, JsonNamesTheWeightOrEdgeThatIsWrong) {
   EXPECT_THAT(message(R"({"weights": [-1], "edges": []})"), HasSubstr("task 0"));
   EXPECT_THAT(message(R"({"weights": [1], "edges": {}})"), HasSubstr("no array \"edges\""));
   EXPECT_THAT(message("{\"weights\": [1"), HasSubstr("is not JSON"));
-  EXPECT_THAT(message(std::string(1'000'000, '[')), HasSubstr("is not JSON"));
-  const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
-  EXPECT_THAT(message("{\"weights\": " + deep + ", \"edges\": []}"), HasSubstr("weights[0]"));
+  const auto nested = [](size_t levels) {
+    return std::string(levels, '[') + std::string(levels, ']');
+  };
+  const auto with = [](const std::string& weights) {
+    return "{\"weights\": " + weights + ", \"edges\": []}";
+  };
+  EXPECT_THAT(message(with(nested(400))), HasSubstr("weights[0]"));
+  EXPECT_THAT(message(with(nested(600))), HasSubstr("nested more than 500 levels deep"));
+  EXPECT_THAT(message(std::string(1'000'000, '[')), HasSubstr("nested more than 500 levels deep"));
+  EXPECT_THAT(message(with("[1, \"" + std::string(1000, '[') + "\\\"[\"]")),
+              HasSubstr("weights[1]"));
 }
 
 TEST(TaskGraphFormats, DotMeansWhatGraphvizReads) {

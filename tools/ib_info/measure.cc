@@ -59,7 +59,7 @@ Result<std::vector<nlohmann::ordered_json>> read_lines(const std::string& path) 
   std::vector<nlohmann::ordered_json> lines;
   for (const std::string_view line : split(text, '\n'))
     if (!line.empty()) {
-      IBCOLL_ASSIGN(lines.emplace_back(), parse_ordered_json(line));
+      IBCOLL_ASSIGN(lines.emplace_back(), parse_json(line));
     }
   return lines;
 }

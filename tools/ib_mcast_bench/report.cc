@@ -14,8 +14,8 @@ std::string members_text(const McastSettings& settings) {
              : fmt::format("{}-{}", settings.draw.least, settings.draw.most);
 }
 
-nlohmann::json number(const std::optional<double>& value) {
-  return value ? nlohmann::json(*value) : nlohmann::json();
+nlohmann::ordered_json number(const std::optional<double>& value) {
+  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
 }
 
 std::string cell(const std::optional<double>& value) {
@@ -107,7 +107,8 @@ nlohmann::ordered_json to_json(const McastSetting& setting, const McastSettings&
           {"setup_us", setting.setup.us},
           {"queue_pairs", setting.setup.queue_pairs},
           {"queue_pairs_added", row.queue_pairs_added},
-          {"slow_rank", settings.slow ? nlohmann::json(*settings.slow) : nlohmann::json()},
+          {"slow_rank",
+           settings.slow ? nlohmann::ordered_json(*settings.slow) : nlohmann::ordered_json()},
           {"others", row.others},
           {"others_before_us", number(row.others_before_us)},
           {"others_median_us", number(row.others_p50_us)},

@@ -22,7 +22,7 @@ class JsonReader {
 
   Result<Fabric> read() {
     IBCOLL_ASSIGN(lines_, find_member_lines(text_, file_));
-    IBCOLL_ASSIGN(root_, parse_ordered_json(text_));
+    IBCOLL_ASSIGN(root_, parse_json(text_));
     IBCOLL_TRY(check_keys(
         root_, "",
         {"format", "name", "switch_latency_ns", "hosts", "switches", "cables", "routes", "notes"}));

@@ -35,7 +35,7 @@ class CountingIterator {
 
 /// Notes on which line each container and each member begins, by JSON pointer; finds names that
 /// stand twice in an object, which the parser itself accepts.
-class LineFinder : public nlohmann::json_sax<nlohmann::json> {
+class LineFinder : public nlohmann::json_sax<nlohmann::ordered_json> {
  public:
   explicit LineFinder(const int& line) : line_(line) {}
 
@@ -125,7 +125,7 @@ Result<std::unordered_map<std::string, int>> find_member_lines(std::string_view 
   int line = 1;
   LineFinder finder(line);
   const CountingIterator begin(text.data(), &line), end(text.data() + text.size(), &line);
-  if (!nlohmann::json::sax_parse(begin, end, &finder)) {
+  if (!nlohmann::ordered_json::sax_parse(begin, end, &finder)) {
     return fail(ErrorCode::kInvalidArgument, "{}:{}: {}", file, finder.error_line, finder.error);
   }
   return std::move(finder.lines);

@@ -144,7 +144,7 @@ Status PlanCache::load(const std::string& path) {
     const auto bad = [&](const std::string& why) {
       return fail(ErrorCode::kInvalidArgument, "{}:{}: {}", path, number, why);
     };
-    const Json json = parse_ordered_json(line).value_or(Json());
+    const Json json = parse_json(line).value_or(Json());
     if (!json.is_object()) return bad("not a JSON object");
     try {
       if (number == 1) {
@@ -166,7 +166,7 @@ Status PlanCache::load(const std::string& path) {
       const Status right = check_plan(request_for(key), *plan);
       if (!right) return bad(right.error().message);
       read.emplace(std::move(key), std::make_shared<const Plan>(*std::move(plan)));
-    } catch (const nlohmann::json::exception& error) {
+    } catch (const nlohmann::ordered_json::exception& error) {
       return bad(error.what());
     }
   }

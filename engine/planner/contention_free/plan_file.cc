@@ -160,7 +160,8 @@ Json plan_to_json(const Plan& plan) {
 Result<Plan> plan_from_json(const Json& json) {
   try {
     return read_plan(json);
-  } catch (const nlohmann::json::exception& error) {  // a key that is missing or of another type
+  } catch (
+      const nlohmann::ordered_json::exception& error) {  // a key that is missing or of another type
     return fail(ErrorCode::kInvalidArgument, "not a plan: {}", error.what());
   }
 }

@@ -139,7 +139,7 @@ class Campaign {
   uint64_t resumed() {
     const Result<std::string> text = read_input(options_.totals);
     if (!text && access(options_.totals.c_str(), F_OK) != 0) return options_.seed;
-    const auto json = text ? parse_ordered_json(*text) : tl::unexpected(text.error());
+    const auto json = text ? parse_json(*text) : tl::unexpected(text.error());
     if (!json || !json->contains("next_seed")) {
       fmt::print(stderr, "lockstep: {} has no totals\n", options_.totals);
       std::exit(1);
