@@ -8,15 +8,21 @@
 
 namespace ibcoll::testing {
 
-/// Where each byte of a block lies, from the base: the definition, as a loop.
+/// Calls use(begin) for each run of a block's, in order, from the base: the definition, as a loop.
+template <class Use>
+void for_each_run(const ibcoll_block& block, Use&& use) {
+  for (int64_t outer = 0; outer < block.outer_count; ++outer) {
+    for (int64_t run = 0; run < block.count; ++run)
+      use(block.offset + outer * block.outer_stride + run * block.stride);
+  }
+}
+
+/// Where each byte of a block lies.
 inline std::vector<int64_t> places_of(const ibcoll_block& block) {
   std::vector<int64_t> places;
-  for (int64_t outer = 0; outer < block.outer_count; ++outer) {
-    for (int64_t run = 0; run < block.count; ++run) {
-      for (int64_t byte = 0; byte < block.bytes; ++byte)
-        places.push_back(block.offset + outer * block.outer_stride + run * block.stride + byte);
-    }
-  }
+  for_each_run(block, [&](int64_t begin) {
+    for (int64_t byte = 0; byte < block.bytes; ++byte) places.push_back(begin + byte);
+  });
   return places;
 }
 
@@ -71,10 +77,10 @@ struct StridedSide {
       ibcoll_block block =
           strided ? any_layout(length, random) : ibcoll_block_contiguous(0, length);
       int64_t begin = 0, end = 0;
-      for (const int64_t place : places_of(block)) {
-        begin = std::min(begin, place);
-        end = std::max(end, place + 1);
-      }
+      for_each_run(block, [&](int64_t run) {
+        begin = std::min(begin, run);
+        end = std::max(end, run + block.bytes);
+      });
       block.offset = static_cast<int64_t>(bytes) - begin;
       bytes += static_cast<size_t>(end - begin) + (gaps ? random() % 7 : 0);
       blocks.push_back(block);

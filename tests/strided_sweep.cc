@@ -45,8 +45,13 @@ struct StridedBuffers {
   /// Calls use(place, i) for each byte of a slot.
   template <class Use>
   void for_each(size_t slot, Use&& use) const {
-    const std::vector<int64_t> all = places_of(side.blocks[slot]);
-    for (size_t i = 0; i < all.size(); ++i) use(static_cast<size_t>(all[i] + side.base), i);
+    const ibcoll_block& block = side.blocks[slot];
+    const auto bytes = static_cast<size_t>(block.bytes);
+    size_t i = 0;
+    for_each_run(block, [&](int64_t run) {
+      const auto begin = static_cast<size_t>(run + side.base);
+      for (size_t byte = 0; byte < bytes; ++byte) use(begin + byte, i++);
+    });
   }
 };
 
