@@ -35,9 +35,7 @@ Offer Transport::offer_sparingly(Peer& peer, const MessageKey& key, const void* 
   const bool shared = in_region(source, bytes);
   if (bytes == 0 || (!shared && !peer.reads_me))
     return offer_chunks(peer, key, {memory}, bytes, ticket);
-  const uint64_t address =
-      shared ? static_cast<uint64_t>(memory - region_.data()) : reinterpret_cast<uint64_t>(source);
-  return offer_direct(peer, key, address, bytes, shared, nullptr, ticket);
+  return offer_direct(peer, key, direct_data(source, bytes, shared), ticket);
 }
 
 /// Tells a peer that nothing more of a message comes until it asks: kPending, or why not.

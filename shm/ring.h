@@ -57,7 +57,8 @@ struct MessageHeader {
   uint32_t program;
   uint32_t length : 24;  ///< payload bytes
   uint32_t kind : 4;
-  uint32_t token : 4;
+  uint32_t token : 3;
+  uint32_t timed : 1;  ///< the consumer is to tell what it takes (RingControl::told)
 };
 static_assert(sizeof(MessageHeader) == 24 && Shared<uint32_t>::is_always_lock_free);
 inline constexpr size_t kLineBytes = 64;
@@ -80,10 +81,10 @@ struct RingMessage {
 };
 
 /// What the consumer tells the producer, but for kRetracted: how many messages it has taken off the
-/// ring, and which kDirect ones it has read. The latter may end in another order than they came:
-/// calls of different groups overtake each other. A word for a ticket has this bit while the
-/// message is taken back: whoever has read it, but for that, knows by it that what he read may be
-/// anything.
+/// ring, which kDirect ones it has read, and how long that took where it was asked to say. The
+/// latter may end in another order than they came: calls of different groups overtake each other. A
+/// word for a ticket has this bit while the message is taken back: whoever has read it, but for
+/// that, knows by it that what he read may be anything.
 inline constexpr uint32_t kRetracted = 0x8000'0000;
 
 struct alignas(64) RingControl {
@@ -92,6 +93,7 @@ struct alignas(64) RingControl {
   Shared<uint32_t> done[kTickets];  ///< [ticket % kTickets]: the last such ticket that ended
   Shared<uint32_t> full;  ///< by the producer: it has been refused room for a while (1), or not (0)
   Shared<uint32_t> sparing;  ///< much was set aside (1): what is not asked for is to be held
+  Shared<uint64_t> told;  ///< of the last timed message: its stamp, and in the low half nanoseconds
 };
 static_assert(sizeof(RingControl) == 64);
 
@@ -115,6 +117,7 @@ class Ring {
   uint64_t consumed() const { return control().consumed.load(std::memory_order_acquire); }
   Shared<uint32_t>& full() const { return control().full; }
   Shared<uint32_t>& sparing() const { return control().sparing; }
+  Shared<uint64_t>& told() const { return control().told; }
   Shared<uint32_t>& done(uint32_t ticket) const {
     return control().done[ticket % RingControl::kTickets];
   }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <new>
 
 #include "engine/base/copy.h"
 #include "engine/base/pages.h"
@@ -218,17 +219,20 @@ MemoryItems Transport::memory(const LocalLoad& load) {
        .reserved = (gates_there - gates) / ranks},
       {.part = MemoryPart::kTables,
        .what = "ranks of the server",
-       .bytes = ranks * sizeof(Peer) + load.partners * layout.ring.lines * sizeof(uint32_t)},
+       .bytes = ranks * sizeof(Peer) +
+                load.partners * (layout.ring.lines * sizeof(uint32_t) + sizeof(LearnedWays))},
   };
 }
 
 void Transport::set_limits(const RingLimits& limits, size_t ring_bytes) {
-  RingLimits& own = options_.limits;
-  own = limits;
-  if (shares_address_space_) own.of_private = own.of_private_one_way = kEagerWithinProcess;
-  for (size_t* const bytes :
-       {&own.of_private, &own.of_private_one_way, &own.of_shared, &own.of_shared_one_way})
-    *bytes = std::min(*bytes, most_in_ring(ring_bytes));
+  options_.limits = limits;
+  most_ = longest_limits(size_);
+  for (RingLimits* const all : {&options_.limits, &most_}) {
+    if (shares_address_space_) all->of_private = all->of_private_one_way = kEagerWithinProcess;
+    for (size_t* const bytes :
+         {&all->of_private, &all->of_private_one_way, &all->of_shared, &all->of_shared_one_way})
+      *bytes = std::min(*bytes, most_in_ring(ring_bytes));
+  }
 }
 
 /// Finds out which peers can read this rank's private memory: each reads a word of every other's,
@@ -281,6 +285,8 @@ Status Transport::make_outgoing(Peer& peer) {
   peer.outgoing.begin_producing();
   peer.outgoing.set_open(true);
   peer.outgoing_made = true;
+  if (options_.learn)
+    peer.learned.reset(new (std::nothrow) LearnedWays(options_.limits.round_trip_ns));
   ring_made(local(peer.rank), me_).store(1, std::memory_order_release);
   return {};
 }

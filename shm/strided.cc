@@ -68,7 +68,7 @@ Offer Transport::offer_strided(Rank rank, const MessageKey& key, const StridedMe
   };
   const uint64_t address =
       shared ? offset_of(source.base) : reinterpret_cast<uintptr_t>(source.base);
-  return offer_direct(peer, key, address, bytes, shared, &source, ticket);
+  return offer_direct(peer, key, {address, bytes, shared, &source}, ticket);
 }
 
 Pull Transport::pull_strided(Rank rank, const MessageKey& key, const StridedView& target,

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/base/clock.h"
 #include "engine/base/copy.h"
 #include "shm/transport.h"
 
@@ -200,6 +201,20 @@ Pull Transport::take(Peer& peer, const RingMessage& message, const Wanted& wante
     touched(peer);
   }
   return Pull::kDone;
+}
+
+/// The same of a message in the ring whose sender wants to know what it takes. Of what is not just
+/// copied, and in one go, there is nothing to tell.
+Pull Transport::take_timed(Peer& peer, const RingMessage& message, const Wanted& wanted,
+                           size_t& progress, bool& finished) {
+  const uint32_t number = message.header->stamp.load(std::memory_order_relaxed);
+  const bool is_copy = progress == 0 && wanted.how == nullptr && wanted.strided == nullptr;
+  const int64_t begin = now_ns();
+  const Pull result = take(peer, message, wanted, progress, finished);
+  const int64_t ns = result == Pull::kDone && is_copy ? copy_took(now_ns() - begin) : 0;
+  const uint64_t told = std::min<int64_t>(ns, UINT32_MAX);
+  peer.incoming.told().store(uint64_t{number} << 32 | told, std::memory_order_relaxed);
+  return result;
 }
 
 }  // namespace ibcoll::shm

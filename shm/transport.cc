@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "engine/base/clock.h"
+
 namespace ibcoll::shm {
 
 void Transport::touched(Peer& peer) {
@@ -12,7 +14,8 @@ void Transport::touched(Peer& peer) {
   dirty_.push_back(static_cast<int>(&peer - peers_.data()));
 }
 
-void Transport::publish(Peer& peer, const MessageKey& key, MessageKind kind, size_t payload_bytes) {
+void Transport::publish(Peer& peer, const MessageKey& key, MessageKind kind, size_t payload_bytes,
+                        bool timed) {
   MessageHeader& header = peer.outgoing.back();
   header.sequence = key.sequence;
   header.group = key.group;
@@ -20,6 +23,7 @@ void Transport::publish(Peer& peer, const MessageKey& key, MessageKind kind, siz
   header.length = static_cast<uint32_t>(payload_bytes);
   header.kind = static_cast<uint32_t>(kind);
   header.token = key.token;
+  header.timed = timed;
   peer.outgoing.publish();
   touched(peer);
 }
@@ -34,6 +38,27 @@ void Transport::publish(Peer& peer, const MessageKey& key, MessageKind kind, siz
   }
   peer.outgoing.set_open(peer.outgoing.sparing().load(std::memory_order_relaxed) == 0);
   return std::nullopt;
+}
+
+std::vector<LearnedWay> Transport::learned() const {
+  std::vector<LearnedWay> all;
+  for (size_t sort = 0; sort < MessageSort::kSorts; ++sort) {
+    const size_t first = all.size();
+    for (const Peer& peer : peers_) {
+      if (peer.learned == nullptr) continue;
+      const LearnedWays::Finding finding = peer.learned->finding(sort);
+      if (finding.ns == decltype(finding.ns){}) continue;
+      const auto begin = all.begin() + static_cast<ptrdiff_t>(first);
+      auto found = std::find_if(
+          begin, all.end(), [&finding](const LearnedWay& one) { return one.way == finding.way; });
+      if (found == all.end())
+        found = all.insert(found, {MessageSort::at(sort), finding.way, 0, {}});
+      ++found->peers;
+      for (size_t way = 0; way < kMessageWays; ++way)
+        found->ns[way] = std::max(found->ns[way], finding.ns[way]);
+    }
+  }
+  return all;
 }
 
 /// A message has found room after others were refused.
@@ -53,29 +78,61 @@ Offer Transport::offer(Rank rank, const MessageKey& key, const void* source, siz
       return offer_sparingly(peer, key, source, bytes, ticket);
   }
   const bool shared = in_region(source, bytes);
+  if (learns(peer, key, bytes, shared))
+    return offer_as_learned(peer, key, source, bytes, shared, ticket);
   const bool readable = shared || peer.reads_me;
   if (bytes <= longest_eager(key, shared)) {
     std::byte* const payload = room_for(peer, bytes);
     if (payload != nullptr) {
-      copy_into_ring(payload, source, bytes);
+      copy_into_ring(payload, source, bytes, bytes >= options_.limits.streaming);
       publish(peer, key, MessageKind::kEager, bytes);
       return Offer::kDone;
     }
     if (!readable || !may_go_otherwise(peer, bytes)) return Offer::kNoRoom;
   }
-  if (readable) {
-    const uint64_t address =
-        shared ? static_cast<uint64_t>(static_cast<const std::byte*>(source) - region_.data())
-               : reinterpret_cast<uint64_t>(source);
-    return offer_direct(peer, key, address, bytes, shared, nullptr, ticket);
-  }
+  if (readable) return offer_direct(peer, key, direct_data(source, bytes, shared), ticket);
   // Chunks are only read of it.
   auto* const memory = static_cast<std::byte*>(const_cast<void*>(source));
   return offer_chunks(peer, key, {memory}, bytes, ticket);
 }
 
-Offer Transport::offer_direct(Peer& peer, const MessageKey& key, uint64_t address, size_t bytes,
-                              bool in_region, const StridedView* strided, uint32_t& ticket) {
+/// By what the latest messages of that length took.
+Offer Transport::offer_as_learned(Peer& peer, const MessageKey& key, const void* source,
+                                  size_t bytes, bool shared, uint32_t& ticket) {
+  LearnedWays& learned = *peer.learned;
+  if (learned.awaits()) {
+    const uint64_t told = peer.outgoing.told().load(std::memory_order_relaxed);
+    learned.hear(static_cast<uint32_t>(told >> 32), static_cast<uint32_t>(told));
+  }
+  const MessageSort sort = MessageSort::of(shared, key.one_way, bytes);
+  const MessageWay usual = bytes > longest_eager(key, shared)   ? MessageWay::kRead
+                           : bytes >= options_.limits.streaming ? MessageWay::kStreamed
+                                                                : MessageWay::kRing;
+  LearnedWays::Next next = learned.next(sort, usual);
+  const auto number = static_cast<uint32_t>(peer.outgoing.next() + 1);
+  if (next.way != MessageWay::kRead) {
+    std::byte* const payload = room_for(peer, bytes);
+    if (payload != nullptr) {
+      const int64_t begin = next.timed ? now_ns() : 0;
+      copy_into_ring(payload, source, bytes, next.way == MessageWay::kStreamed);
+      const int64_t ns = next.timed ? copy_took(now_ns() - begin) : 0;
+      publish(peer, key, MessageKind::kEager, bytes, next.timed);
+      learned.sent(sort, usual, next, bytes, number, ns);
+      return Offer::kDone;
+    }
+    if (!may_go_otherwise(peer, bytes)) return Offer::kNoRoom;
+    next = {MessageWay::kRead, false};
+  }
+  DirectData data = direct_data(source, bytes, shared);
+  data.timed = next.timed;
+  const Offer offered = offer_direct(peer, key, data, ticket);
+  if (offered == Offer::kPending) learned.sent(sort, usual, next, bytes, number, 0);
+  return offered;
+}
+
+Offer Transport::offer_direct(Peer& peer, const MessageKey& key, const DirectData& data,
+                              uint32_t& ticket) {
+  const StridedView* const strided = data.strided;
   const size_t blocks = strided == nullptr ? 0 : strided->count * sizeof(StridedBlock);
   const size_t length =
       sizeof(DirectSource) + (strided == nullptr ? 0 : sizeof(StridedSource)) + blocks;
@@ -94,10 +151,10 @@ Offer Transport::offer_direct(Peer& peer, const MessageKey& key, uint64_t addres
     ticket = kElsewhere | *other;
     receipt = receipts_->offset(*other);
   }
-  const DirectSource direct{address, bytes, receipt, ticket, in_region};
+  const DirectSource direct{data.address, data.bytes, receipt, ticket, data.in_region};
   std::memcpy(payload, &direct, sizeof(direct));
   if (strided == nullptr) [[likely]] {
-    publish(peer, key, MessageKind::kDirect, length);
+    publish(peer, key, MessageKind::kDirect, length, data.timed);
   } else {
     const StridedSource head{strided->begin, strided->count};
     std::memcpy(payload + sizeof(direct), &head, sizeof(head));
@@ -236,7 +293,9 @@ Pull Transport::pull(Rank rank, const Wanted& wanted, size_t& progress) {
       continue;
     }
     bool finished = false;
-    const Pull result = take(peer, peer.incoming.message(), wanted, progress, finished);
+    const RingMessage message = peer.incoming.message();
+    const Pull result = front.timed == 0 ? take(peer, message, wanted, progress, finished)
+                                         : take_timed(peer, message, wanted, progress, finished);
     if (finished) {
       peer.incoming.release();
       touched(peer);

@@ -20,6 +20,7 @@
 #include "engine/transport/transport.h"
 #include "shm/gates.h"
 #include "shm/heap.h"
+#include "shm/learned_ways.h"
 #include "shm/mail_queue.h"
 #include "shm/receipts.h"
 #include "shm/ring.h"
@@ -34,6 +35,8 @@ struct Options {
   RingLimits limits;
   bool allow_process_vm =
       true;  ///< read private memory of peers with process_vm_readv where the kernel allows it
+  /// Learn from what messages take how they go best; else the limits decide.
+  bool learn = false;
 };
 
 /// What a rank has to do with the others of its server, as far as memory goes.
@@ -64,6 +67,9 @@ class Transport final : public LocalTransport {
   /// What it takes of memory on a machine with caches like this one's, once so many calls have been
   /// made that all lines of the rings have been used.
   static MemoryItems memory(const LocalLoad& load);
+
+  /// What this rank has learned of its messages.
+  std::vector<LearnedWay> learned() const;
 
   /// How messages travel here: those of the server's first rank, as far as rings hold them.
   const RingLimits& limits() const { return options_.limits; }
@@ -148,12 +154,22 @@ class Transport final : public LocalTransport {
     bool reads_me = false;          ///< it can read my private memory
     bool dirty = false;             ///< it may sleep on something just published
     int pid = 0;
+    std::unique_ptr<LearnedWays> learned;  ///< null: nothing is
   };
 
   /// Where everything lies in the region.
   struct Layout;
   /// What a rank shows the others at the start.
   struct Introduction;
+
+  /// What a peer is to read where it lies.
+  struct DirectData {
+    uint64_t address;  ///< as DirectSource has it
+    size_t bytes;
+    bool in_region;
+    const StridedView* strided = nullptr;  ///< null: it is contiguous
+    bool timed = false;
+  };
 
   /// What a pull is to do.
   struct Wanted {
@@ -181,7 +197,8 @@ class Transport final : public LocalTransport {
 
   Transport() = default;
   int local(Rank rank) const { return shape_->local_of(rank); }
-  void publish(Peer& peer, const MessageKey& key, MessageKind kind, size_t payload_bytes);
+  void publish(Peer& peer, const MessageKey& key, MessageKind kind, size_t payload_bytes,
+               bool timed = false);
   bool send_chunks(Peer& peer);
   static Unsent* find_unsent(Peer& peer, uint32_t ticket);
   bool send_on(Peer& peer, Unsent& unsent, bool& moved);
@@ -221,19 +238,29 @@ class Transport final : public LocalTransport {
     return bytes > kInlineBytes && peer.refusals >= kRefusals;
   }
   void set_limits(const RingLimits& limits, size_t ring_bytes);
-  void copy_into_ring(std::byte* payload, const void* source, size_t bytes) const {
-    if (bytes >= options_.limits.streaming) [[unlikely]]
+  void copy_into_ring(std::byte* payload, const void* source, size_t bytes, bool streaming) const {
+    if (streaming) [[unlikely]]
       copy_streaming(payload, source, bytes);
     else if (bytes != 0)
       std::memcpy(payload, source, bytes);
   }
-  Offer offer_direct(Peer& peer, const MessageKey& key, uint64_t address, size_t bytes,
-                     bool in_region, const StridedView* strided, uint32_t& ticket);
+  Offer offer_direct(Peer& peer, const MessageKey& key, const DirectData& data, uint32_t& ticket);
+  DirectData direct_data(const void* source, size_t bytes, bool shared) const {
+    return {shared ? static_cast<uint64_t>(static_cast<const std::byte*>(source) - region_.data())
+                   : reinterpret_cast<uint64_t>(source),
+            bytes, shared};
+  }
   /// Of messages that are copied through the ring.
   size_t longest_eager(const MessageKey& key, bool shared) const {
-    if (shared) return key.one_way ? options_.limits.of_shared_one_way : options_.limits.of_shared;
-    return key.one_way ? options_.limits.of_private_one_way : options_.limits.of_private;
+    return options_.limits.of(shared, key.one_way);
   }
+  /// Whether what has been learned says how a message goes.
+  bool learns(const Peer& peer, const MessageKey& key, size_t bytes, bool shared) const {
+    return bytes > MessageSort::kShortest && peer.learned != nullptr &&
+           bytes <= most_.of(shared, key.one_way) && (shared || peer.reads_me);
+  }
+  Offer offer_as_learned(Peer& peer, const MessageKey& key, const void* source, size_t bytes,
+                         bool shared, uint32_t& ticket);
   Offer offer_chunks(Peer& peer, const MessageKey& key, const StridedView& source, size_t bytes,
                      uint32_t& ticket);
   Offer offer_sparingly(Peer& peer, const MessageKey& key, const void* source, size_t bytes,
@@ -244,6 +271,8 @@ class Transport final : public LocalTransport {
   Pull pull(Rank peer, const Wanted& wanted, size_t& progress);
   Pull take(Peer& peer, const RingMessage& message, const Wanted& wanted, size_t& progress,
             bool& finished);
+  Pull take_timed(Peer& peer, const RingMessage& message, const Wanted& wanted, size_t& progress,
+                  bool& finished);
   std::optional<Pull> take_stashed(Peer& peer, const Wanted& wanted, size_t& progress);
   Pull take_held(Peer& peer, const RingMessage& held, const Wanted& wanted, size_t& progress);
   Pull take_answers(Peer& peer, const Wanted& wanted, size_t& progress);
@@ -287,6 +316,7 @@ class Transport final : public LocalTransport {
 
   const Shape* shape_ = nullptr;
   Options options_;
+  RingLimits most_;            ///< of what is learned to go through rings
   size_t chunk_bytes_ = 0;     ///< of messages in chunks, with what goes before their data
   size_t most_set_aside_ = 0;  ///< of a peer, until what it sends is held
   size_t granted_bytes_ = 0;   ///< of a held message that is asked for: so much at a time

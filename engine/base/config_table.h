@@ -342,6 +342,13 @@ inline constexpr Variable kVariables[] = {
              "(or `~/.cache/ibcoll`). `off`: typical values apply. Otherwise, a file that "
              "`ib_info --costs --json` has written. The setting of the first rank of each server "
              "applies."},
+    {.group = VariableGroup::kAlgorithms,
+     .name = "IBCOLL_LEARN",
+     .type = VariableType::kBool,
+     .default_value = "1",
+     .help = "Whether ranks time some of the messages that they send inside a server, and send "
+             "others the way that has taken least (docs/tuning.md). Otherwise, and on machines "
+             "whose ranks have to share cores, costs alone decide (`IBCOLL_COSTS`)."},
     {.group = VariableGroup::kThreads,
      .name = "IBCOLL_THREADS",
      .type = VariableType::kChoice,

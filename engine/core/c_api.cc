@@ -132,6 +132,30 @@ ibcoll_status ibcoll_get_named_counter(const ibcoll_context* context, int index,
   });
 }
 
+ibcoll_status ibcoll_get_learned_way(const ibcoll_context* context, int index,
+                                     ibcoll_learned_way* way) {
+  static_assert(IBCOLL_WAYS == kMessageWays &&
+                IBCOLL_WAY_STREAMED == static_cast<int>(MessageWay::kStreamed) &&
+                IBCOLL_WAY_READ == static_cast<int>(MessageWay::kRead));
+  if (!is_live(context)) return refuse_handle("context", context);
+  if (way == nullptr) return refuse("the place for the way is null");
+  return inside(*context, [&]() -> ibcoll_status {
+    const std::vector<shm::LearnedWay> all = context->context->job().local().learned();
+    if (index < 0 || static_cast<size_t>(index) >= all.size())
+      return refuse(fmt::format("there is no way {}: there are {}", index, all.size()));
+    const shm::LearnedWay& learned = all[static_cast<size_t>(index)];
+    ibcoll_learned_way result = IBCOLL_LEARNED_WAY_INIT;
+    result.from = learned.sort.from();
+    result.to = learned.sort.to();
+    result.private_memory = !learned.sort.shared;
+    result.one_way = learned.sort.one_way;
+    result.way = learned.way ? static_cast<int>(*learned.way) : IBCOLL_WAY_USUAL;
+    result.peers = learned.peers;
+    for (size_t i = 0; i < kMessageWays; ++i) result.us[i] = learned.ns[i] / 1000;
+    return give(fill_in("ibcoll_learned_way", result, *way));
+  });
+}
+
 const char* ibcoll_transport(const ibcoll_context* context) {
   if (!is_live(context)) return "none";
   const NetworkTransport* network = context->context->job().network();

@@ -29,6 +29,7 @@ Result<ContextOptions> ContextOptions::from_environment(const std::optional<Shap
   IBCOLL_ASSIGN(const int64_t eager, config_size("IBCOLL_EAGER"));
   options.eager_bytes = eager;
   IBCOLL_ASSIGN(options.costs, config_string("IBCOLL_COSTS"));
+  IBCOLL_ASSIGN(options.learn, config_bool("IBCOLL_LEARN"));
   IBCOLL_ASSIGN(const int64_t multicast_memory, config_size("IBCOLL_MULTICAST_MEMORY"));
   options.multicast_memory = static_cast<size_t>(multicast_memory);
   IBCOLL_ASSIGN(const int64_t window, config_integer("IBCOLL_MULTICAST_WINDOW"));

@@ -27,6 +27,7 @@ struct ContextOptions {
   int64_t deadline_ns = 0;
   bool allow_process_vm = true;
   std::string costs = kCostsOff;  ///< of this machine: measured, not known, or a file
+  bool learn = false;             ///< by what messages take inside a server how they go best
   /// Messages between servers up to this size carry their data without asking; the same on all
   /// ranks. No more than fits a mail of the transport (max_mail_data).
   int64_t eager_bytes = int64_t{64} << 10;

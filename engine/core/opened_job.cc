@@ -14,7 +14,6 @@ namespace {
 Result<RingLimits> ring_limits_of_server(const ContextOptions& options, const Shape& shape, Rank me,
                                          bool crowded, const std::vector<ProcessPlace>& places) {
   constexpr size_t kShort = 16384;
-  constexpr int kManyReaders = 4;
   RingLimits limits;
   const int server = shape.server_of(me), ranks = shape.server_size(server);
   // Ranks that share a core find each other's messages in its cache, and whoever waits there for a
@@ -30,8 +29,8 @@ Result<RingLimits> ring_limits_of_server(const ContextOptions& options, const Sh
     CPU_OR(&processors, &processors, &places[static_cast<size_t>(member)].processors);
   IBCOLL_ASSIGN(const std::optional<PairCosts> costs, server_costs(options.costs, processors));
   if (costs) limits = ring_limits(*costs);
-  // Where each has a core, many can read what one has to send to all of them.
-  if (ranks > kManyReaders) limits.of_private_one_way = std::min(limits.of_private_one_way, kShort);
+  limits.of_private_one_way =
+      std::min(limits.of_private_one_way, longest_limits(ranks).of_private_one_way);
   return limits;
 }
 
@@ -94,6 +93,8 @@ Status OpenedJob::open_local(const ContextOptions& options, const std::vector<Pr
       options.heap_bytes != 0 ? options.heap_bytes : shm::default_heap_bytes(on_server);
   local.allow_process_vm = options.allow_process_vm;
   IBCOLL_ASSIGN(local.limits, ring_limits_of_server(options, shape(), me, crowded_, places));
+  // What a rank takes that shares its core says little about copies.
+  local.learn = options.learn && !crowded_;
   const std::array<SharedRegion::Request, kRegions> requests{
       {{.colour = machines[static_cast<size_t>(me)],
         .bytes = static_cast<size_t>(size()) * sizeof(Bell),

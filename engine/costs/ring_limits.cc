@@ -48,63 +48,70 @@ size_t longest(const Better& is_better) {
 
 }  // namespace
 
+double message_ns(MessageWay way, bool shared, bool one_way, double sender_ns, double reader_ns,
+                  double round_trip_ns) {
+  if (way == MessageWay::kRead) {
+    // The reader copies alone, and answers with a line when it has.
+    const double ns = reader_ns + round_trip_ns;
+    return shared || one_way ? ns : kWorthTheSender * ns;
+  }
+  // Through the ring the sender copies, then the reader. Who only sends copies the next message
+  // while the last one is read, as far as the ring has room.
+  return one_way ? std::max(sender_ns, reader_ns) : sender_ns + reader_ns;
+}
+
+RingLimits longest_limits(int ranks) {
+  constexpr int kManyReaders = 4;
+  constexpr size_t kShort = 16384;
+  RingLimits limits;
+  // Many can read at once what one has to send to all of them.
+  if (ranks > kManyReaders) limits.of_private_one_way = kShort;
+  return limits;
+}
+
 RingLimits ring_limits(const PairCosts& costs) {
   const bool streams = costs.stream_write[0] > 0 && costs.stream_read[0] > 0;
-  const auto write = [&](double bytes) { return time_of(costs.write, bytes); };
-  const auto read = [&](double bytes) { return time_of(costs.read, bytes); };
-  const auto streamed_write = [&](double bytes) { return time_of(costs.stream_write, bytes); };
-  const auto streamed_read = [&](double bytes) { return time_of(costs.stream_read, bytes); };
   RingLimits limits;
+  limits.round_trip_ns = costs.round_trip;
+  const auto through_ring = [&](bool streamed, bool one_way, double bytes) {
+    return message_ns(streamed ? MessageWay::kStreamed : MessageWay::kRing, false, one_way,
+                      time_of(streamed ? costs.stream_write : costs.write, bytes),
+                      time_of(streamed ? costs.stream_read : costs.read, bytes), costs.round_trip);
+  };
   if (streams) {
     const std::vector<size_t> all = lengths();
     const auto last = std::find_if(all.rbegin(), all.rend(), [&](size_t length) {
       const auto bytes = static_cast<double>(length);
-      return streamed_write(bytes) + streamed_read(bytes) > kWorthIt * (write(bytes) + read(bytes));
+      return through_ring(true, false, bytes) > kWorthIt * through_ring(false, false, bytes);
     });
     if (last == all.rend())
       limits.streaming = kShortest;
     else if (last != all.rbegin())
       limits.streaming = *std::prev(last);
   }
-  // Through the ring the sender copies, then the reader.
-  struct Copies {
-    double sender, reader;
+  const auto read = [&](bool shared, bool one_way, double reader_ns) {
+    return message_ns(MessageWay::kRead, shared, one_way, 0, reader_ns, costs.round_trip);
   };
-  const auto ring = [&](double bytes) {
-    if (static_cast<size_t>(bytes) < limits.streaming) return Copies{write(bytes), read(bytes)};
-    return Copies{streamed_write(bytes), streamed_read(bytes)};
+  const auto longest_in_ring = [&](bool shared, bool one_way, const auto& reader_ns) {
+    return longest([&](double bytes) {
+      const bool streamed = static_cast<size_t>(bytes) >= limits.streaming;
+      return through_ring(streamed, one_way, bytes) <= read(shared, one_way, reader_ns(bytes));
+    });
   };
-  const auto one_after_the_other = [&](double bytes) {
-    const Copies copies = ring(bytes);
-    return copies.sender + copies.reader;
-  };
-  // Who only sends copies the next message while the last one is read, as far as the ring has room.
-  const auto overlapping = [&](double bytes) {
-    const Copies copies = ring(bytes);
-    return std::max(copies.sender, copies.reader);
-  };
-  // Otherwise the reader copies alone, and answers with a line when it has. Longer ones than usual
-  // gain nothing, whatever a line takes: ranks that exchange messages wait for each other's answers
-  // at the same time.
-  const auto by_mapping = [&](double bytes) { return read(bytes) + costs.round_trip; };
+  // Longer ones than usual gain nothing, whatever a line takes: ranks that exchange messages wait
+  // for each other's answers at the same time.
   const RingLimits usual;
-  limits.of_shared = std::min(usual.of_shared, longest([&](double bytes) {
-                                return one_after_the_other(bytes) <= by_mapping(bytes);
-                              }));
+  const auto by_mapping = [&](double bytes) { return time_of(costs.read, bytes); };
+  limits.of_shared = std::min(usual.of_shared, longest_in_ring(true, false, by_mapping));
   limits.of_shared_one_way =
-      std::min(usual.of_shared_one_way,
-               longest([&](double bytes) { return overlapping(bytes) <= by_mapping(bytes); }));
+      std::min(usual.of_shared_one_way, longest_in_ring(true, true, by_mapping));
   if (costs.vm_call == 0) return limits;  // the kernel forbids it: there is no other way
   // The kernel looks up one page after the other; small ones, for nobody knows before.
   const auto by_kernel = [&](double bytes) {
-    const double pages = std::ceil(bytes / static_cast<double>(page_bytes()));
-    return costs.vm_call + pages * costs.vm_page + costs.round_trip;
+    return costs.vm_call + std::ceil(bytes / static_cast<double>(page_bytes())) * costs.vm_page;
   };
-  limits.of_private = longest([&](double bytes) {
-    return one_after_the_other(bytes) <= kWorthTheSender * by_kernel(bytes);
-  });
-  limits.of_private_one_way =
-      longest([&](double bytes) { return overlapping(bytes) <= by_kernel(bytes); });
+  limits.of_private = longest_in_ring(false, false, by_kernel);
+  limits.of_private_one_way = longest_in_ring(false, true, by_kernel);
   return limits;
 }
 

@@ -19,6 +19,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "ibcoll/basics.hpp"
 #include "ibcoll/graph.hpp"
@@ -130,6 +131,14 @@ class context {
     ibcoll_counters result = IBCOLL_COUNTERS_INIT;
     detail::check(ibcoll_get_counters(handle_, &result));
     return result;
+  }
+  /// What this rank has learned of its messages so far; see ibcoll_get_learned_way().
+  std::vector<ibcoll_learned_way> learned_ways() const {
+    std::vector<ibcoll_learned_way> all;
+    ibcoll_learned_way way = IBCOLL_LEARNED_WAY_INIT;
+    while (ibcoll_get_learned_way(handle_, static_cast<int>(all.size()), &way) == IBCOLL_OK)
+      all.push_back(way);
+    return all;
   }
   /// Which threads may call.
   ibcoll_thread_level thread_level() const { return ibcoll_get_thread_level(handle_); }

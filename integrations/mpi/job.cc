@@ -149,6 +149,15 @@ void join(Job& job) {
   job.context = context;
 }
 
+std::vector<ibcoll_learned_way> learned_ways(const ibcoll_context* context) {
+  std::vector<ibcoll_learned_way> all;
+  ibcoll_learned_way way = IBCOLL_LEARNED_WAY_INIT;
+  while (context != nullptr &&
+         ibcoll_get_learned_way(context, static_cast<int>(all.size()), &way) == IBCOLL_OK)
+    all.push_back(way);
+  return all;
+}
+
 void tell(const Job& job, const std::vector<Decision>& decisions, const std::string& file,
           bool table) {
   const Library& mpi = library();
@@ -158,9 +167,12 @@ void tell(const Job& job, const std::vector<Decision>& decisions, const std::str
   mpi.Reduce(&mine, &sums, sizeof(Counts) / sizeof(uint64_t), mpi.constants.type_uint64,
              mpi.constants.op_sum, 0, job.world);
   if (job.rank != 0) return;
-  const ReportHead head = {mpi.family, mpi.version,
+  const ReportHead head = {mpi.family,
+                           mpi.version,
                            job.context == nullptr ? "no engine" : ibcoll_transport(job.context),
-                           job.size, job.context == nullptr ? 0 : ibcoll_servers(job.context)};
+                           job.size,
+                           job.context == nullptr ? 0 : ibcoll_servers(job.context),
+                           learned_ways(job.context)};
   if (table) std::fputs(report_text(head, sums, decisions).c_str(), stderr);
   if (file.empty()) return;
   if (const Status written = write_report(file, head, sums, decisions); !written)

@@ -52,6 +52,40 @@ double mean_us(uint64_t nanoseconds, int ranks) {
   return static_cast<double>(nanoseconds) / ranks / 1000;
 }
 
+constexpr std::array<const char*, IBCOLL_WAYS> kWayNames = {"ring", "streamed", "read"};
+
+const char* name_of_way(int way) {
+  return way == IBCOLL_WAY_USUAL ? "usual" : kWayNames[static_cast<size_t>(way)];
+}
+
+std::string us_text(double us) { return us == 0 ? "-" : fmt::format("{:.2f}", us); }
+
+/// "" if nothing is learned.
+std::string learned_text(const std::vector<ibcoll_learned_way>& learned) {
+  if (learned.empty()) return "";
+  Table table({"rank 0's messages, bytes", "memory", "in calls", "to ranks", "go by", "us by ring",
+               "us streamed", "us read"});
+  for (const ibcoll_learned_way& one : learned)
+    table.add_row({fmt::format("{}-{}", one.from, one.to),
+                   one.private_memory != 0 ? "private" : "of the engine",
+                   one.one_way != 0 ? "that only send" : "that exchange", std::to_string(one.peers),
+                   name_of_way(one.way), us_text(one.us[IBCOLL_WAY_RING]),
+                   us_text(one.us[IBCOLL_WAY_STREAMED]), us_text(one.us[IBCOLL_WAY_READ])});
+  return table.text();
+}
+
+nlohmann::ordered_json learned_json(const ibcoll_learned_way& one) {
+  nlohmann::ordered_json json = {{"from", one.from},
+                                 {"to", one.to},
+                                 {"memory", one.private_memory != 0 ? "private" : "engine"},
+                                 {"one_way", one.one_way != 0},
+                                 {"peers", one.peers},
+                                 {"way", name_of_way(one.way)}};
+  for (size_t way = 0; way < kWayNames.size(); ++way)
+    if (one.us[way] != 0) json[fmt::format("{}_us", kWayNames[way])] = one.us[way];
+  return json;
+}
+
 }  // namespace
 
 const char* to_string(Reason reason) { return kReasonTexts[static_cast<size_t>(reason)]; }
@@ -99,12 +133,15 @@ std::string report_text(const ReportHead& head, const Counts& sums,
       "ibcoll: collectives of {} ranks on {} server{} under {} {}; between servers: {}\n",
       head.ranks, head.servers, head.servers == 1 ? "" : "s", head.mpi, head.version,
       head.transport);
-  return title + (table.empty() ? "none were called\n" : table.text()) + decisions_text(decisions);
+  return title + (table.empty() ? "none were called\n" : table.text()) + decisions_text(decisions) +
+         learned_text(head.learned);
 }
 
 Status write_report(const std::string& path, const ReportHead& head, const Counts& sums,
                     const std::vector<Decision>& decisions) {
   IBCOLL_ASSIGN(JsonLines lines, JsonLines::open(path));
+  nlohmann::ordered_json learned = nlohmann::ordered_json::array();
+  for (const ibcoll_learned_way& one : head.learned) learned.push_back(learned_json(one));
   for (int i = 0; i < kForms * kFunctions; ++i) {
     const FunctionCounts& counts = sums[i];
     if (!was_called(counts)) continue;
@@ -125,7 +162,8 @@ Status write_report(const std::string& path, const ReportHead& head, const Count
                  {"mpi_calls", counts.mpi_calls},
                  {"mpi_us_per_rank", mean_us(counts.mpi_nanoseconds, head.ranks)},
                  {"reasons", reasons},
-                 {"measured", decided}});
+                 {"measured", decided},
+                 {"learned_ways", learned}});
   }
   return lines.close();
 }

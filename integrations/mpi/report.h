@@ -10,6 +10,7 @@
 
 #include "engine/base/result.h"
 #include "engine/schedule/collective_traits.h"
+#include "ibcoll/ibcoll.h"
 
 namespace ibcoll::mpi {
 
@@ -77,9 +78,10 @@ struct ReportHead {
   std::string mpi, version;  ///< the MPI's family, and its own version
   std::string transport;     ///< between servers; why there is no engine, if there is none
   int ranks = 0, servers = 0;
+  std::vector<ibcoll_learned_way> learned;  ///< by rank 0 of its messages
 };
-/// For people: a table, times as those of the mean rank; and one of what was decided of who carries
-/// calls out.
+/// For people: a table, times as those of the mean rank; one of what was decided of who carries
+/// calls out; and one of what rank 0 has learned of its messages.
 std::string report_text(const ReportHead& head, const Counts& sums,
                         const std::vector<Decision>& decisions);
 /// For programs: one line a function that was called, into `path`.

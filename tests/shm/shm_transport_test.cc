@@ -645,10 +645,9 @@ TEST(SharedMemory, WhatItsSenderHasNoMoreIsAnErrorThatNamesIt) {
   EXPECT_EQ(on_server(2, false, with_heaps(), body), "");
 }
 
-/// Rank 0 sends messages of these lengths, one at a time; rank 1 compares. What rank 0 did with
-/// each is put together of "r" (copied into the ring) and "d" (to be read where it lies).
-void send_lengths(const TransportRank& rank, const std::vector<size_t>& lengths,
-                  const std::string& expected) {
+/// Rank 0 sends messages of these lengths, one at a time; rank 1 compares. Gives what rank 0 did
+/// with each: "r" (copied into the ring) or "d" (to be read where it lies).
+std::string ways_of_lengths(const TransportRank& rank, const std::vector<size_t>& lengths) {
   std::string ways;
   std::vector<std::byte> sent, got;
   for (size_t number = 0; number < lengths.size(); ++number) {
@@ -672,6 +671,12 @@ void send_lengths(const TransportRank& rank, const std::vector<size_t>& lengths,
     }
     rank.meet();
   }
+  return ways;
+}
+
+void send_lengths(const TransportRank& rank, const std::vector<size_t>& lengths,
+                  const std::string& expected) {
+  const std::string ways = ways_of_lengths(rank, lengths);
   if (rank.me() == 0 && ways != expected) rank.complain(ways);
 }
 
@@ -695,6 +700,35 @@ TEST(SharedMemory, MessagesPastTheCachesArrive) {
                         send_lengths(rank, lengths, std::string(lengths.size(), 'r'));
                       }),
             "");
+}
+
+/// Nothing is said of which way is best, which depends on the machine.
+TEST(SharedMemory, SendersTimeAllWaysAndTryThemNowAndThen) {
+  shm::Options options = with_heaps();
+  options.learn = true;
+  const auto body = [](const TransportRank& rank) {
+    const std::string ways = ways_of_lengths(rank, std::vector<size_t>(300, 20'000));
+    if (rank.me() != 0) return;
+    if (ways.substr(0, 40) != std::string(40, 'r')) rank.complain(ways);
+    if (ways.find('d') == std::string::npos) rank.complain("none was to be read");
+    const std::vector<shm::LearnedWay> learned = rank.transport.learned();
+    if (learned.size() != 1) return rank.complain(fmt::format("{} sorts", learned.size()));
+    const shm::LearnedWay& one = learned[0];
+    if (one.sort.shared || one.sort.one_way || one.sort.from() > 20'000 || one.sort.to() < 20'000 ||
+        one.peers != 1)
+      rank.complain("another sort was timed");
+    for (const double ns : one.ns)
+      if (ns <= 0) rank.complain("a way was not timed");
+  };
+  EXPECT_EQ(on_server(2, false, options, body), "");
+}
+
+TEST(SharedMemory, WithoutLearningNothingIsTimed) {
+  const auto body = [](const TransportRank& rank) {
+    send_lengths(rank, std::vector<size_t>(100, 20'000), std::string(100, 'r'));
+    if (!rank.transport.learned().empty()) rank.complain("something was timed");
+  };
+  EXPECT_EQ(on_server(2, false, with_heaps(), body), "");
 }
 
 TEST(SharedMemory, TheLimitsOfTheFirstRankApplyToAll) {

@@ -72,6 +72,7 @@ struct Conditions {
   uint32_t refused_rooms = 0;
   /// Bit r: the kernel lets rank r fence for nobody else (membarrier).
   uint64_t no_fences_of = 0;
+  int cores = 1;  ///< that the kernel says ranks may run on
   /// Nothing in the run needs time to pass: ranks that all sleep until their time is over have
   /// missed a wake-up.
   bool must_be_woken = false;

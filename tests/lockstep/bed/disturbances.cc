@@ -171,6 +171,14 @@ bool refuses_room(Room room) {
   return true;
 }
 
+int64_t copy_ns() {
+  // Now as if one way were better, now as if another were.
+  constexpr uint64_t kLongestNs = 20'000;
+  return static_cast<int64_t>(state().random.below(kLongestNs));
+}
+
+int cores() { return state().conditions.cores; }
+
 }  // namespace machine
 
 }  // namespace ibcoll::lockstep

@@ -48,6 +48,10 @@ thread_local int lockstep::g_may_lack_memory = 0;
 MayLackMemory::MayLackMemory() { ++lockstep::g_may_lack_memory; }
 MayLackMemory::~MayLackMemory() { --lockstep::g_may_lack_memory; }
 
+int64_t copy_took(int64_t ns) {
+  return lockstep::machine::in_fiber() ? lockstep::machine::copy_ns() : ns;
+}
+
 bool refused_for_no_reason(Room room) {
   if (!lockstep::machine::in_fiber() || !lockstep::machine::refuses_room(room)) return false;
   ++lockstep::hook_counts().refused[static_cast<size_t>(room)];
@@ -63,6 +67,10 @@ std::span<const NarrowLimit> narrow_limits() {
       {"kMostRingBytes", {2048, 4096, 16384}},
       {"kRefusals", {1, 4}},
       {"kMailPlaces", {1, 2, 5}},
+      // Messages between those that are timed, in a trial, and until the next one.
+      {"kTimedEach", {1, 3}},
+      {"kMostTried", {2, 6}},
+      {"kSoonest", {2, 10}},
       // Pieces of copies, of reads from other processes, and of lists of runs.
       {"kPieceBytes", {64, 1000, 8192}},
       {"kReadBytes", {100, 5000}},

@@ -74,6 +74,10 @@ bool is_let_go(int process);
 bool forbids_membarrier();
 /// Whether what looks for room there finds none this time, whatever there is.
 bool refuses_room(Room room);
+/// What a copy is said to have taken; 0: nobody knows.
+int64_t copy_ns();
+/// How many cores the ranks may run on, as the kernel says.
+int cores();
 /// Something has changed that others may wait for.
 void note_change();
 

@@ -203,6 +203,9 @@ RunPlan plan_of(uint64_t seed, const Overrides& overrides) {
   if (random.one_in(3)) plan.environment["IBCOLL_LOOPBACK_PLACING"] = "bounce";
   if (random.one_in(3)) plan.environment["IBCOLL_EAGER"] = "0";
   conditions.forbids_process_vm = random.one_in(4);
+  static constexpr int kCores[] = {1, 2, 64};
+  conditions.cores = random.of(kCores);
+  if (random.one_in(4)) plan.environment["IBCOLL_LEARN"] = "off";
   if (random.one_in(6)) plan.environment["IBCOLL_THREADS"] = "multiple";
   if (random.one_in(6)) plan.environment["IBCOLL_PROGRESS_THREAD"] = "1";
   if (random.one_in(6)) plan.environment["IBCOLL_CHECK"] = random.one_in(3) ? "late" : "data";
@@ -267,13 +270,13 @@ std::string to_string(const RunPlan& plan) {
       "seed {}, layout {}, {} accesses in a row, turns of {} ns, slow ranks: {}, stores delayed: "
       "{}{}{}, late "
       "wakes: {}, "
-      "refused rooms: {}, without membarrier: {:#x}{}\n",
+      "refused rooms: {}, without membarrier: {:#x}{}, cores: {}\n",
       plan.conditions.seed, fmt::join(plan.program.options.layout, ","),
       plan.conditions.accesses_in_a_row, plan.conditions.turn_ns, plan.conditions.slow_ranks,
       plan.conditions.delays_stores, plan.conditions.weak_order ? ", in any order" : "",
       plan.conditions.forbids_process_vm ? ", no process_vm_*" : "", plan.conditions.late_wakes,
       plan.conditions.refused_rooms, plan.conditions.no_fences_of,
-      plan.conditions.must_be_woken ? ", nothing needs time" : "");
+      plan.conditions.must_be_woken ? ", nothing needs time" : "", plan.conditions.cores);
   for (const auto& [name, value] : plan.environment) text += fmt::format("{}={} ", name, value);
   for (const auto& [name, value] : plan.limits) text += fmt::format("{}={} ", name, value);
   text += "\n";

@@ -218,6 +218,16 @@ int sched_yield() noexcept {
   return 0;
 }
 
+int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t* processors) noexcept {
+  std::memset(processors, 0, bytes);
+  if (!machine::in_fiber())
+    return static_cast<int>(std::min(kernel(SYS_sched_getaffinity, pid, static_cast<long>(bytes),
+                                            reinterpret_cast<long>(processors), 0, 0, 0),
+                                     0L));
+  for (int i = 0; i < machine::cores(); ++i) CPU_SET_S(static_cast<size_t>(i), bytes, processors);
+  return 0;
+}
+
 int clock_nanosleep(clockid_t clock, int flags, const timespec* time, timespec* left) {
   if (!machine::in_fiber())
     return static_cast<int>(kernel(SYS_clock_nanosleep, clock, flags, reinterpret_cast<long>(time),
