@@ -3,6 +3,33 @@
 #include "engine/core/c_api.h"
 
 namespace ibcoll::c_api {
+namespace {
+
+/// None means the same as this name.
+const char* text_of(const char* name) { return name == nullptr ? "auto" : name; }
+
+}  // namespace
+
+void KnownOptions::take(const ibcoll_options& options) {
+  options_ = options;
+  std::strncpy(algorithm_.data(), text_of(options.algorithm), algorithm_.size());
+  std::strncpy(pacing_.data(), text_of(options.pacing), pacing_.size());
+}
+
+bool KnownOptions::are(const ibcoll_options& options) const {
+  return options.struct_size == sizeof options && options.pieces == options_.pieces &&
+         options.send_bytes == options_.send_bytes && options.recv_bytes == options_.recv_bytes &&
+         options.ordered == options_.ordered && options.reserved == options_.reserved &&
+         options.deadline_us == options_.deadline_us &&
+         std::strcmp(text_of(options.algorithm), algorithm_.data()) == 0 &&
+         std::strcmp(text_of(options.pacing), pacing_.data()) == 0;
+}
+
+bool Description::is_with_options(const ibcoll_call& call) const {
+  ibcoll_call same = call;
+  same.options = call_.options;
+  return std::memcmp(&same, &call_, sizeof same) == 0 && options_.are(*call.options);
+}
 
 /// The latest call that has that description, prepared; null: there is none.
 BlockingCalls::Known* BlockingCalls::find(const ibcoll_call& call) {

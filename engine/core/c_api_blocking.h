@@ -14,26 +14,55 @@
 
 namespace ibcoll::c_api {
 
+/// A copy of the options of a call, if they are not longer than usual.
+class KnownOptions {
+ public:
+  static bool can_take(const ibcoll_options& options) {
+    return options.struct_size == sizeof options && fits(options.algorithm) && fits(options.pacing);
+  }
+  void take(const ibcoll_options& options);
+  /// Whether these mean the same.
+  bool are(const ibcoll_options& options) const;
+
+ private:
+  using Name = std::array<char, 32>;
+  static bool fits(const char* name) {
+    return name == nullptr || std::memchr(name, 0, sizeof(Name)) != nullptr;
+  }
+
+  ibcoll_options options_ = {};  ///< but for its names
+  Name algorithm_ = {}, pacing_ = {};
+};
+
 /// What the program has said of a call that stays prepared.
 class Description {
  public:
   /// Keeps nothing of a call that does not say all: what its pointers lead to may change.
-  void take(const ibcoll_call& call) { call_ = says_all(call) ? call : ibcoll_call{}; }
+  void take(const ibcoll_call& call) {
+    call_ = says_all(call) ? call : ibcoll_call{};
+    if (call_.options != nullptr) options_.take(*call_.options);
+  }
   /// Whether that call means the same, and so needs not be prepared anew.
   bool is(const ibcoll_call& call) const {
-    return call.struct_size == sizeof call && std::memcmp(&call, &call_, sizeof call) == 0;
+    if (call.struct_size != sizeof call) return false;
+    if (call.options != nullptr && call_.options != nullptr) return is_with_options(call);
+    return std::memcmp(&call, &call_, sizeof call) == 0;
   }
-  /// Whether all that a call means is in its description, and nothing behind a pointer. It need not
-  /// be right.
+  /// Whether all that a call means is in its description and its options, and nothing behind other
+  /// pointers. It need not be right.
   static bool says_all(const ibcoll_call& call) {
-    return call.options == nullptr && call.graph == nullptr && call.send_blocks == nullptr &&
-           call.recv_blocks == nullptr && call.send_counts == nullptr &&
-           call.send_displacements == nullptr && call.recv_counts == nullptr &&
-           call.recv_displacements == nullptr && number_of(call.op) < OwnOperators::kFirst;
+    return (call.options == nullptr || KnownOptions::can_take(*call.options)) &&
+           call.graph == nullptr && call.send_blocks == nullptr && call.recv_blocks == nullptr &&
+           call.send_counts == nullptr && call.send_displacements == nullptr &&
+           call.recv_counts == nullptr && call.recv_displacements == nullptr &&
+           number_of(call.op) < OwnOperators::kFirst;
   }
 
  private:
+  bool is_with_options(const ibcoll_call& call) const;
+
   ibcoll_call call_ = {};
+  KnownOptions options_;  ///< if the call has any
 };
 
 /// The blocking calls of a group. Programs repeat them: some of the latest stay prepared, but none

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -122,6 +123,49 @@ TEST(RepeatedCalls, OfManyKindsAreToldApart) {
                            }
                            if (!right) rank.complain("wrong data of kind " + std::to_string(kind));
                          }
+                       }
+                     }),
+            "");
+}
+
+TEST(RepeatedCalls, MeanWhatTheirOptionsSayEachTime) {
+  EXPECT_EQ(launched("2", 2,
+                     [](const ApiRank& rank) {
+                       ibcoll_group* const world = ibcoll_world(rank.context);
+                       const int64_t mine = 1;
+                       int64_t all[2] = {};
+                       ibcoll_options options = IBCOLL_OPTIONS_INIT;
+                       const auto call = [&] {
+                         return ibcoll_allgather(world, &mine, all, sizeof mine, &options);
+                       };
+                       const auto refused = [&](const char* what) {
+                         if (call() != IBCOLL_ERR_INVALID)
+                           rank.complain(std::string("taken: ") + what);
+                       };
+                       std::array<char, 64> name = {"ring"};
+                       for (int round = 0; round < 3; ++round) {
+                         options.algorithm = nullptr;
+                         rank.good(call(), "without a name");
+                         options.algorithm = name.data();
+                         for (int i = 0; i < 3; ++i) rank.good(call(), "by name");
+                         name = {"rink"};
+                         refused("another name in the same place");
+                         name.fill('x');
+                         name.back() = '\0';
+                         refused("a long name");
+                         name = {"ring"};
+                         for (int i = 0; i < 2; ++i) rank.good(call(), "by the same name again");
+                         options.pacing = "slow";
+                         refused("a pacing that there is not");
+                         options.pacing = "free";
+                         for (int i = 0; i < 2; ++i) rank.good(call(), "with a pacing");
+                         options.pacing = nullptr;
+                         options.pieces = -1;
+                         refused("fewer than no pieces");
+                         options.pieces = 0;
+                         options.recv_bytes = 8;
+                         refused("a buffer that is too small");
+                         options.recv_bytes = 0;
                        }
                      }),
             "");
