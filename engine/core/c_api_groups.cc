@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <span>
@@ -150,4 +151,20 @@ int ibcoll_group_rank(const ibcoll_group* group) {
 int ibcoll_group_size(const ibcoll_group* group) {
   if (!is_live(group)) return -1;
   return group->set ? static_cast<int>(group->set->members.size()) : group->group->size();
+}
+
+const char* ibcoll_algorithm_to_try(ibcoll_group* group, ibcoll_collective collective,
+                                    size_t block_bytes, int index) {
+  if (!is_live(group) || group->set || index < 0) return nullptr;
+  if (static_cast<size_t>(collective) >= kCollectives.size()) return nullptr;
+  const auto of = static_cast<Collective>(collective);
+  const int64_t bytes = static_cast<int64_t>(std::min<size_t>(block_bytes, INT64_MAX));
+  AlgorithmNames all;
+  (void)inside(*group->context, [&]() -> ibcoll_status {
+    all = group->group->plans().worth_trying(of, size_to_choose_by(of, bytes));
+    return IBCOLL_OK;
+  });
+  // The names in the table are literals.
+  return static_cast<size_t>(index) < all.count ? all.names[static_cast<size_t>(index)].data()
+                                                : nullptr;
 }

@@ -39,16 +39,9 @@ Result<const CallPlan*> CallPlans::find(Collective collective, int64_t block_byt
     if (known->is_for(size, root, options)) [[likely]]
       return &known->plan;
   }
-  // No plans are made set by set, and what spares messages carries out one.
-  const CallFacts facts{.collective = collective,
-                        .shape = group_.shape,
-                        .block_bytes = block_bytes,
-                        .ordered = options.ordered,
-                        .graph = options.graph.get(),
-                        .costs_cores = sources_.messages_cost_cores && !group_.of_set,
-                        .plans = !group_.of_set};
   CallPlan plan;
-  IBCOLL_TRY(choose_plan(facts, size, root, options, counts, plan));
+  IBCOLL_TRY(
+      choose_plan(facts_of(collective, block_bytes, options), size, root, options, counts, plan));
   // Where it is for the counts as well the next call needs another.
   if (known == nullptr || (!counts.empty() && plan.options.plan != nullptr)) {
     other_ = std::move(plan);
@@ -57,6 +50,27 @@ Result<const CallPlan*> CallPlans::find(Collective collective, int64_t block_byt
   *known = {size, root, std::string(options.algorithm), options, std::move(plan)};
   known->options.algorithm = {};
   return &known->plan;
+}
+
+CallFacts CallPlans::facts_of(Collective collective, int64_t block_bytes,
+                              const CallOptions& options) const {
+  // No plans are made set by set, and what spares messages carries out one.
+  return {.collective = collective,
+          .shape = group_.shape,
+          .block_bytes = block_bytes,
+          .ordered = options.ordered,
+          .graph = options.graph.get(),
+          .costs_cores = sources_.messages_cost_cores && !group_.of_set,
+          .plans = !group_.of_set};
+}
+
+AlgorithmNames CallPlans::worth_trying(Collective collective, int64_t block_bytes) const {
+  if (has_graph(collective)) return {};
+  const CallFacts facts = facts_of(collective, block_bytes, {});
+  const Choice choice = choose(facts, {.rules = &sources_.rules, .rule_bytes = block_bytes});
+  const bool may_plan = sources_.transfers && !choice.planned.empty();
+  if (choice.source == ChoiceSource::kRule || may_plan) return {};
+  return ibcoll::worth_trying(facts, choice.algorithm);
 }
 
 Status CallPlans::choose_plan(const CallFacts& facts, int64_t rule_bytes, Rank root,

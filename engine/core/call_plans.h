@@ -39,6 +39,9 @@ class CallPlans {
   /// with the names there are where the algorithm is unknown. Valid until the next call.
   Result<const CallPlan*> find(Collective collective, int64_t block_bytes, Rank root,
                                const CallOptions& options, std::span<const int64_t> counts = {});
+  /// Which algorithms may serve calls better than what find() chooses where they leave it open;
+  /// none where a rule or a plan has chosen that. The same on all ranks of the group.
+  AlgorithmNames worth_trying(Collective collective, int64_t block_bytes) const;
   /// Has calls choose anew, after PlanSources::rules have changed.
   void forget();
   /// Drops what is kept for calls on that graph, which the program has freed.
@@ -64,6 +67,7 @@ class CallPlans {
   static constexpr int kKnownBits = 3;
   using KnownOfCollective = std::array<Known, 1 << kKnownBits>;
 
+  CallFacts facts_of(Collective collective, int64_t block_bytes, const CallOptions& options) const;
   Status choose_plan(const CallFacts& facts, int64_t rule_bytes, Rank root,
                      const CallOptions& options, std::span<const int64_t> counts, CallPlan& plan);
   Status plan_transfers(const CallFacts& facts, std::span<const int64_t> counts, uint32_t pieces,

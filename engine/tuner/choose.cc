@@ -95,8 +95,8 @@ std::optional<Choice> choose_by_rule(const CallFacts& facts, const Rules& rules,
   return choice;
 }
 
-/// The first source that knows. One that learns from calls, and one that reckons with what messages
-/// cost, belong between the rules and the table.
+/// The first source that knows. One that reckons with what messages cost belongs between the rules
+/// and the table. Who learns from calls names what it has found (worth_trying()).
 Choice choose_by_first(const CallFacts& facts, const ChoiceSources& sources) {
   if (!sources.named.algorithm.empty()) return choose_named(facts, sources.named.algorithm);
   if (sources.rules != nullptr) {

@@ -241,4 +241,53 @@ const ChoiceRow& row_for(const CallFacts& facts) {
   return *row;
 }
 
+namespace {
+
+/// A row is near whose sizes begin or end so many times as far up or down as a call's.
+constexpr int64_t kNear = 16;
+/// Of a rank's data.
+constexpr int64_t kMostToTry = 16 * kMb;
+
+bool is_near(const ChoiceRow& row, const CallFacts& facts) {
+  const int64_t bytes = facts.block_bytes;
+  const ChoiceRow* const next = &row + 1;
+  const bool ends = next != std::end(kTable) && same_block(*next, row);
+  return row.from.of(facts.shape) / kNear <= bytes &&
+         (!ends || bytes / kNear < next->from.of(facts.shape));
+}
+
+void add(std::string_view name, const CallFacts& facts, std::string_view chosen,
+         AlgorithmNames& all) {
+  const std::span<const std::string_view> so_far(all.names.data(), all.count);
+  if (all.count == all.names.size() || name == chosen || std::ranges::count(so_far, name) != 0)
+    return;
+  const Algorithm* const algorithm = look_up_algorithm(facts.collective, name);
+  if (algorithm->spec->planned) return;
+  if (facts.ordered && reduces(facts.collective) && !algorithm->keeps_order(facts.shape)) return;
+  all.names[all.count++] = name;
+}
+
+}  // namespace
+
+AlgorithmNames worth_trying(const CallFacts& facts, std::string_view chosen) {
+  AlgorithmNames all;
+  const CollectiveTraits& of = traits(facts.collective);
+  const bool has_one = of.send.slots == Slots::kOne && of.recv.slots == Slots::kOne;
+  const int64_t most = kMostToTry / (has_one ? 1 : facts.shape.ranks());
+  if (of.has_graph || facts.block_bytes < 0 || facts.block_bytes > most) return all;
+  const ChoiceRow& decides = row_for(facts);
+  for (const bool alike : {true, false}) {
+    for (const ChoiceRow& row : kTable) {
+      if (!row.collectives.contain(facts.collective) || same_block(row, decides) != alike ||
+          !is_near(row, facts))
+        continue;
+      for (const std::string_view name : row.algorithms) {
+        if (name.empty()) break;
+        add(name, facts, chosen, all);
+      }
+    }
+  }
+  return all;
+}
+
 }  // namespace ibcoll

@@ -54,4 +54,16 @@ std::span<const ChoiceRow> table_of_choices();
 /// The row that decides. Allocates nothing.
 const ChoiceRow& row_for(const CallFacts& facts);
 
+/// Names of algorithms, those first that are the likeliest to be good.
+struct AlgorithmNames {
+  std::array<std::string_view, 3> names;
+  size_t count = 0;
+};
+/// Which algorithms may be better than the one that is chosen for such a call, on machines or
+/// networks that are unlike those that the table was made for: what it has for sizes not far from
+/// this one, under the same conditions or others. None that carries out a plan. Nothing is worth
+/// trying where blocks may differ in size, or a rank has much data: some algorithms need memory for
+/// all of it. Allocates nothing.
+AlgorithmNames worth_trying(const CallFacts& facts, std::string_view chosen);
+
 }  // namespace ibcoll

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
+#include <vector>
 
 #include "ibcoll/basics.hpp"
 #include "ibcoll/ibcoll.h"
@@ -34,6 +36,17 @@ class group : public detail::in_place_calls {
   void cancel() const { detail::check(ibcoll_group_cancel(handle_)); }
   /// Throws what ended the group, if anything has, as far as this rank knows.
   void check() const { detail::check(ibcoll_group_status(handle_)); }
+
+  /// The algorithms that may be faster than the engine's own choice, by name, for programs that
+  /// measure; see ibcoll_algorithm_to_try().
+  std::vector<std::string_view> algorithms_to_try(ibcoll_collective collective,
+                                                  size_t block_bytes) const {
+    std::vector<std::string_view> names;
+    while (const char* name = ibcoll_algorithm_to_try(handle_, collective, block_bytes,
+                                                      static_cast<int>(names.size())))
+      names.emplace_back(name);
+    return names;
+  }
 
   /// @{
   /// Block i of send goes to rank i, block i of recv comes from it. Both hold size() blocks of the

@@ -40,6 +40,16 @@ typedef enum ibcoll_collective {
   IBCOLL_NEIGHBOR_ALLTOALLW = 21    /**< ibcoll_neighbor_alltoallw() */
 } ibcoll_collective;
 
+/** For programs that measure: number `index` (from 0) of the algorithms that may be faster than the
+ * one that the engine chooses for such calls of the group. It can be named in ibcoll_options; its
+ * name stays as long as the process. `block_bytes`: as the collective's function is given it; of
+ * reductions, the bytes of `count` elements (of reduce_scatter: in the mean). NULL where there is
+ * no such number. There are none where rules (IBCOLL_RULES) or a plan for the network have made the
+ * choice, nor for collectives whose blocks may differ in size but reduce_scatter. The same on all
+ * ranks of the group. Local. */
+IBCOLL_API const char* ibcoll_algorithm_to_try(ibcoll_group* group, ibcoll_collective collective,
+                                               size_t block_bytes, int index);
+
 /** A flag of a call: it may be started as often as wanted; without it, once. */
 #define IBCOLL_PERSISTENT 1u
 

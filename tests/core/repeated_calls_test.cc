@@ -171,6 +171,50 @@ TEST(RepeatedCalls, MeanWhatTheirOptionsSayEachTime) {
             "");
 }
 
+TEST(RepeatedCalls, TakeTheAlgorithmsThatAreWorthTrying) {
+  EXPECT_EQ(launched("3", 3,
+                     [](const ApiRank& rank) {
+                       ibcoll_group* const world = ibcoll_world(rank.context);
+                       int tried = 0;
+                       for (const size_t elements : {1U, 100U, 1000U, 30000U}) {
+                         for (int i = -1; i < 10; ++i) {
+                           const char* const name = ibcoll_algorithm_to_try(
+                               world, IBCOLL_ALLREDUCE, elements * sizeof(int64_t), std::max(i, 0));
+                           if (name == nullptr && i >= 0) break;
+                           ibcoll_options options = IBCOLL_OPTIONS_INIT;
+                           if (i >= 0) options.algorithm = name;
+                           std::vector<int64_t> mine(elements, 1 + ibcoll_rank(rank.context)),
+                               sum(elements);
+                           for (int again = 0; again < 3; ++again) {
+                             sum.assign(elements, 0);
+                             rank.good(ibcoll_allreduce(world, mine.data(), sum.data(), elements,
+                                                        IBCOLL_INT64, IBCOLL_SUM, &options),
+                                       "allreduce");
+                             if (sum != std::vector<int64_t>(elements, 6))
+                               rank.complain("a wrong sum");
+                           }
+                           ++tried;
+                         }
+                       }
+                       if (tried < 8) rank.complain("hardly any was worth trying");
+                       const auto none = [&](const ibcoll_group* group, int collective,
+                                             size_t bytes, int index) {
+                         if (ibcoll_algorithm_to_try(const_cast<ibcoll_group*>(group),
+                                                     static_cast<ibcoll_collective>(collective),
+                                                     bytes, index) != nullptr)
+                           rank.complain("a name for what there is not");
+                       };
+                       none(nullptr, IBCOLL_ALLREDUCE, 8, 0);
+                       none(world, IBCOLL_ALLREDUCE, 8, -1);
+                       none(world, IBCOLL_ALLREDUCE, 8, 1000);
+                       none(world, 1000, 8, 0);
+                       none(world, IBCOLL_ALLTOALLV, 8, 0);
+                       none(world, IBCOLL_NEIGHBOR_ALLTOALL, 8, 0);
+                       none(world, IBCOLL_ALLTOALL, SIZE_MAX, 0);
+                     }),
+            "");
+}
+
 TEST(RepeatedCalls, ThatWereRefusedAreRefusedAgain) {
   EXPECT_EQ(launched("2", 2,
                      [](const ApiRank& rank) {

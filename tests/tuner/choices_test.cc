@@ -3,11 +3,13 @@
 // of behaviour: make it anew with UPDATE_GOLDEN=1 in a commit that says why.
 
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <map>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -304,6 +306,57 @@ std::vector<int64_t> sizes_to_compare(const RuleSection& section) {
   std::mt19937_64 random(3);
   for (int i = 0; i < 500; ++i) all.push_back(static_cast<int64_t>(random() >> (20 + i % 44)));
   return all;
+}
+
+TEST(Choices, WorthTryingAreOthersThatAreThere) {
+  for (const char* layout : {"1", "2", "3", "8", "12", "2,2", "3,1,2", "4,4,4,4"}) {
+    const Shape shape = laid_out(layout);
+    for (const Collective collective : kCollectives) {
+      for (int64_t bytes = 0; bytes <= kLargest; bytes = bytes == 0 ? 1 : 4 * bytes) {
+        SCOPED_TRACE(fmt::format("{} {} {}", to_string(collective), layout, bytes));
+        for (const bool ordered : {false, true}) {
+          const CallFacts facts{.collective = collective,
+                                .shape = shape,
+                                .block_bytes = size_to_choose_by(collective, bytes),
+                                .ordered = ordered && reduces(collective)};
+          if (has_graph(collective)) {
+            EXPECT_EQ(worth_trying(facts, "direct").count, 0u);
+            continue;
+          }
+          const std::string_view chosen = choose(facts).algorithm;
+          const AlgorithmNames others = worth_trying(facts, chosen);
+          ASSERT_LE(others.count, others.names.size());
+          EXPECT_TRUE(facts.block_bytes >= 0 || others.count == 0);
+          std::set<std::string_view> names = {chosen};
+          for (size_t i = 0; i < others.count; ++i) {
+            const Algorithm* const other = look_up_algorithm(collective, others.names[i]);
+            ASSERT_NE(other, nullptr) << others.names[i];
+            EXPECT_TRUE(names.insert(other->name).second) << others.names[i];
+            EXPECT_FALSE(other->spec->planned) << others.names[i];
+            EXPECT_TRUE(!facts.ordered || other->keeps_order(shape)) << others.names[i];
+            EXPECT_EQ(others.names[i].data()[others.names[i].size()], '\0');
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Choices, WorthTryingIsWhatIsChosenForSizesNotFarAway) {
+  const Shape shape = laid_out("8");
+  const auto others_at = [&](Collective collective, int64_t bytes) {
+    const CallFacts facts{.collective = collective, .shape = shape, .block_bytes = bytes};
+    const AlgorithmNames all = worth_trying(facts, choose(facts).algorithm);
+    return std::vector<std::string_view>(all.names.begin(), all.names.begin() + all.count);
+  };
+  // On machines other than that of the table its limits lie elsewhere.
+  EXPECT_THAT(others_at(Collective::kAllreduce, 512), ::testing::Contains("recursive_doubling"));
+  EXPECT_THAT(others_at(Collective::kAllreduce, 8192), ::testing::Contains("linear"));
+  EXPECT_THAT(others_at(Collective::kAllreduce, 64 << 10), ::testing::Contains("rabenseifner"));
+  EXPECT_THAT(others_at(Collective::kAllgather, 16), ::testing::Not(::testing::Contains("ring")));
+  // Some need memory for all data of a rank.
+  EXPECT_THAT(others_at(Collective::kAlltoall, 4 << 20), ::testing::IsEmpty());
+  EXPECT_THAT(others_at(Collective::kBarrier, 0), ::testing::IsEmpty());
 }
 
 TEST(Choices, AsRulesAreTheSame) {
