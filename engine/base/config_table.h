@@ -348,7 +348,9 @@ inline constexpr Variable kVariables[] = {
      .default_value = "1",
      .help = "Whether ranks time some of the messages that they send inside a server, and send "
              "others the way that has taken least (docs/tuning.md). Otherwise, and on machines "
-             "whose ranks have to share cores, costs alone decide (`IBCOLL_COSTS`)."},
+             "whose ranks have to share cores, costs alone decide (`IBCOLL_COSTS`). In MPI "
+             "programs, also whether other algorithms are tried in the calls that are measured "
+             "(docs/mpi.md)."},
     {.group = VariableGroup::kThreads,
      .name = "IBCOLL_THREADS",
      .type = VariableType::kChoice,
@@ -474,11 +476,11 @@ inline constexpr Variable kVariables[] = {
      .name = "IBCOLL_LEARNED",
      .type = VariableType::kString,
      .default_value = "",
-     .help = "File of decisions about which calls the engine carries out and which ones the MPI "
-             "library. If the file exists, its decisions apply, and the calls that it covers are "
-             "not measured. If it does not exist, rank 0 creates it at MPI_Finalize, with the "
-             "decisions that were made by measurement. The setting of rank 0 applies. Empty: no "
-             "file. Has no effect if `IBCOLL_MPI_FUNCTIONS` is set."},
+     .help = "File of decisions about which calls the engine carries out, by which algorithm, and "
+             "which ones the MPI library. If the file exists, its decisions apply, and the calls "
+             "that it covers are not measured. If it does not exist, rank 0 creates it at "
+             "MPI_Finalize, with the decisions that were made by measurement. The setting of rank "
+             "0 applies. Empty: no file. Has no effect if `IBCOLL_MPI_FUNCTIONS` is set."},
     {.group = VariableGroup::kDebugging,
      .name = "IBCOLL_LOG_LEVEL",
      .type = VariableType::kChoice,

@@ -1,12 +1,13 @@
 #pragma once
-/// Who carries out the calls of one kind faster, the engine or the MPI: the rules by which the
-/// ranks of a communicator find that out in calls that the program makes anyway. No clock and no
-/// MPI: whoever has those feeds times.
+/// By whom the calls of one kind are carried out fastest, the engine, with which of its algorithms,
+/// or the MPI: the rules by which the ranks of a communicator find that out in calls that the
+/// program makes anyway. No clock and no MPI: whoever has those feeds times.
 ///
-/// A look is a short series of calls, some by the engine and some by the MPI, which are timed.
-/// Whose turn it is depends on nothing but the number of the call and what the ranks have agreed on
-/// before, so all ranks know it alike. Between looks the faster one carries out all calls, and how
-/// many those are depends on what the look has cost: see distance().
+/// A look is a short series of calls, some by the candidate that is kept and some by a rival, which
+/// are timed. Whose turn it is depends on nothing but the number of the call and what the ranks
+/// have agreed on before, so all ranks know it alike. Between looks the faster one carries out all
+/// calls, and how many those are depends on what the look has cost: see distance(). The next look
+/// is at the next rival.
 
 #include <algorithm>
 #include <array>
@@ -14,42 +15,51 @@
 
 namespace ibcoll::mpi {
 
-enum class Candidate : uint8_t { kEngine, kMpi };
-inline constexpr size_t kCandidates = 2;
-constexpr Candidate other(Candidate candidate) {
-  return candidate == Candidate::kEngine ? Candidate::kMpi : Candidate::kEngine;
+/// After these two come the engine's other algorithms that are worth trying
+/// (ibcoll_algorithm_to_try), of which there may be none.
+enum class Candidate : uint8_t { kEngine, kMpi, kFirstOther };
+inline constexpr uint8_t kFewestCandidates = static_cast<uint8_t>(Candidate::kFirstOther);
+inline constexpr uint8_t kMostOthers = 3, kMostCandidates = kFewestCandidates + kMostOthers;
+/// Which of the other algorithms.
+constexpr size_t other_of(Candidate candidate) {
+  return static_cast<size_t>(candidate) - static_cast<size_t>(Candidate::kFirstOther);
 }
+constexpr bool is_other(Candidate candidate) { return candidate >= Candidate::kFirstOther; }
 
-/// Nanoseconds of both.
-using Times = std::array<uint32_t, kCandidates>;
+/// The two of a look.
+enum class Contender : uint8_t { kKept, kRival };
+inline constexpr size_t kContenders = 2;
+
+/// Nanoseconds of both contenders.
+using Times = std::array<uint32_t, kContenders>;
 /// Of a rank that has no memory to note times in: then nothing is measured, on all ranks.
 inline constexpr uint32_t kNoTime = UINT32_MAX;
 /// Of a rank whose calls were of very different sizes: their times can't be compared.
 inline constexpr uint32_t kUnlike = kNoTime - 1;
 inline constexpr uint32_t kLongest = kUnlike - 1;
 
-/// Calls by one candidate, one after the other. The first is not timed: what the other candidate
-/// has left in caches, and ranks that come to it at different times, are none of this one's.
+/// Calls by one of them, one after the other. The first is not timed: what the other one has left
+/// in caches, and ranks that come to it at different times, are none of this one's.
 struct Turn {
-  Candidate who;
+  Contender who;
   int calls;
 };
-/// Each candidate is the first of a pair as often as the second. The short turns come first: they
-/// show whether one is much slower, and cost little where it is.
-inline constexpr std::array kTurns = {Turn{Candidate::kEngine, 2}, Turn{Candidate::kMpi, 2},
-                                      Turn{Candidate::kMpi, 2},    Turn{Candidate::kEngine, 2},
-                                      Turn{Candidate::kEngine, 4}, Turn{Candidate::kMpi, 4},
-                                      Turn{Candidate::kMpi, 4},    Turn{Candidate::kEngine, 4},
-                                      Turn{Candidate::kEngine, 4}, Turn{Candidate::kMpi, 4}};
+/// Each is the first of a pair as often as the second. The short turns come first: they show
+/// whether one is much slower, and cost little where it is.
+inline constexpr std::array kTurns = {Turn{Contender::kKept, 2},  Turn{Contender::kRival, 2},
+                                      Turn{Contender::kRival, 2}, Turn{Contender::kKept, 2},
+                                      Turn{Contender::kKept, 4},  Turn{Contender::kRival, 4},
+                                      Turn{Contender::kRival, 4}, Turn{Contender::kKept, 4},
+                                      Turn{Contender::kKept, 4},  Turn{Contender::kRival, 4}};
 inline constexpr size_t kShortTurns = 4;
-/// Turns of each candidate.
-inline constexpr size_t kSamples = kTurns.size() / kCandidates;
+/// Turns of each contender.
+inline constexpr size_t kSamples = kTurns.size() / kContenders;
 
 /// One call of a look.
 struct LookedAt {
-  Candidate who = Candidate::kEngine;
+  Contender who = Contender::kKept;
   bool begins = false, ends = false;  ///< the turn
-  uint8_t sample = 0;                 ///< which of the candidate's turns it is in
+  uint8_t sample = 0;                 ///< which of the contender's turns it is in
   uint8_t timed = 0;                  ///< calls of the turn that are
 };
 
@@ -62,7 +72,7 @@ inline constexpr uint8_t kShortLook = calls_of(kShortTurns), kLook = calls_of(kT
 
 inline constexpr auto kLookedAt = [] {
   std::array<LookedAt, kLook> calls = {};
-  std::array<uint8_t, kCandidates> samples = {};
+  std::array<uint8_t, kContenders> samples = {};
   size_t at = 0;
   for (const Turn& turn : kTurns) {
     const uint8_t sample = samples[static_cast<size_t>(turn.who)]++;
@@ -76,8 +86,9 @@ inline constexpr auto kLookedAt = [] {
 /// What a rank notes of a look, and what came of it.
 struct Look {
   uint64_t nanoseconds = 0;  ///< of the turn that is under way
-  std::array<std::array<uint32_t, kSamples>, kCandidates> samples = {};  ///< means of turns
-  Times found = {};             ///< by the last look: the slowest rank's medians
+  std::array<std::array<uint32_t, kSamples>, kContenders> samples = {};  ///< means of turns
+  /// By the last look at each candidate: the slowest rank's medians; 0: there was none.
+  std::array<uint32_t, kMostCandidates> found = {};
   uint8_t least = 0, most = 0;  ///< classes of sizes of this look's calls, where those may differ
   uint64_t calls = 0;           ///< that came before the present distance began
   uint32_t distance = 0;
@@ -96,9 +107,10 @@ class Contest {
   static constexpr uint64_t kClearly = 4;
   /// A look may take 1 % of the calls' time until the next one.
   static constexpr double kMostPart = 0.01;
-  /// The first look may be wrong by chance and is repeated soon: that may take more, once.
+  /// The first look at a rival comes soon after the one before; and what was decided then may be
+  /// wrong by chance, and is looked at again. That may take more, once.
   static constexpr double kMostPartAtFirst = 0.1;
-  /// What a look takes besides the slower candidate's calls, as a number of calls: clocks are read,
+  /// What a look takes besides the slower one's calls, as a number of calls: clocks are read,
   /// ranks wait for each other before each turn, and agree. A barrier may be all that a call is.
   static constexpr double kOverhead = kTurns.size() + 20, kShortOverhead = kShortTurns + 8;
   static constexpr uint8_t kMostDoublings = 6;
@@ -113,11 +125,24 @@ class Contest {
     contest.any_size_ = true;
     return contest;
   }
-  /// No calls are measured.
-  explicit constexpr Contest(Candidate kept) : rest_(kForEver), kept_(kept), fixed_(true) {}
+  /// No calls are measured. `mpi_leads`: see without_others().
+  explicit constexpr Contest(Candidate kept, bool mpi_leads = false)
+      : rest_(kForEver), kept_(kept), fixed_(true), mpi_leads_(mpi_leads) {}
 
   Candidate kept() const { return kept_; }
+  /// Who carries out a call of the look that is under way.
+  Candidate who(const LookedAt& call) const {
+    return call.who == Contender::kKept ? kept_ : rival_;
+  }
+  /// The same of calls for which the engine has no other algorithm.
+  Candidate without_others() const {
+    if (!is_other(kept_)) [[likely]]
+      return kept_;
+    return mpi_leads_ ? Candidate::kMpi : Candidate::kEngine;
+  }
   bool is_fixed() const { return fixed_; }
+  /// Calls of a look have been made, and ranks have not agreed on it yet.
+  bool is_looking() const { return position_ != 0; }
   bool is_decided() const { return fixed_ || decided_; }
 
   /// Whether the call passes by, to the one that is kept: no look is under way. Asked once a call.
@@ -161,7 +186,7 @@ class Contest {
   Times proposed(const Look* look) const {
     if (look != nullptr && look->most > look->least + 1) return {kUnlike, kUnlike};
     Times times = {kNoTime, kNoTime};
-    for (size_t i = 0; look != nullptr && i < kCandidates; ++i) {
+    for (size_t i = 0; look != nullptr && i < kContenders; ++i) {
       auto samples = look->samples[i];
       if (position_ == kShortLook) {
         times[i] = std::min(samples[0], samples[1]);
@@ -172,21 +197,32 @@ class Contest {
     }
     return times;
   }
-  /// What all have agreed on: the slowest rank's time with each.
-  void settle(Look* look, const Times& slowest) {
+  /// What all have agreed on: the slowest rank's time with each. `candidates`: how many there are.
+  void settle(Look* look, const Times& slowest, uint8_t candidates = kFewestCandidates) {
     if (slowest[0] == kNoTime || slowest[1] == kNoTime) return stop_measuring();
-    if (slowest[0] == kUnlike) return end_look(look, Candidate::kEngine, kUnlikeDistance, {});
-    const auto ours = static_cast<size_t>(kept_);
-    const uint64_t kept = std::max(slowest[ours], uint32_t{1});
-    const uint64_t rival = std::max(slowest[1 - ours], uint32_t{1});
+    if (slowest[0] == kUnlike) {
+      if (kept_ != Candidate::kEngine) looks_ = 0;
+      kept_ = Candidate::kEngine;
+      rival_ = Candidate::kMpi;
+      if (look != nullptr) look->found = {};
+      return end_look(look, false, kUnlikeDistance, candidates);
+    }
+    const uint64_t kept = std::max(slowest[0], uint32_t{1});
+    const uint64_t rival = std::max(slowest[1], uint32_t{1});
     const bool is_short = position_ == kShortLook;
     // Two times each are enough to leave everything as it is, not to change it.
     agreed_ = is_short && rival < kClearly * kept;
     if (agreed_) return;
+    if (look != nullptr) {
+      look->found[static_cast<size_t>(kept_)] = slowest[0];
+      look->found[static_cast<size_t>(rival_)] = slowest[1];
+    }
     const bool changes = rival * kPreference < kept * (kPreference - 1);
+    if (!is_other(kept_) && !is_other(rival_))
+      mpi_leads_ = (changes ? rival_ : kept_) == Candidate::kMpi;
     const double slower =
         static_cast<double>(changes ? kept : rival) / static_cast<double>(changes ? rival : kept);
-    end_look(look, changes ? other(kept_) : kept_, distance(slower, is_short, !decided_), slowest);
+    end_look(look, changes, distance(slower, is_short, looks_ + 1 < candidates), candidates);
   }
   /// The engine carries out all calls from now on.
   void stop_measuring() { *this = Contest(Candidate::kEngine); }
@@ -200,21 +236,28 @@ class Contest {
  private:
   static constexpr uint32_t kForEver = UINT32_MAX;
 
-  void end_look(Look* look, Candidate kept, uint32_t distance, const Times& found) {
-    if (kept != kept_ || !decided_)
+  void end_look(Look* look, bool changes, uint32_t distance, uint8_t candidates) {
+    const auto rivals = static_cast<uint8_t>(candidates - 1);
+    // All rivals have been looked at again, and nothing has changed.
+    if (changes || looks_ < rivals)
       confirmed_ = 0;
     else
-      confirmed_ = std::min<uint8_t>(confirmed_ + 1, any_size_ ? 1 : kMostDoublings);
+      confirmed_ = std::min<uint8_t>(confirmed_ + 1, rivals * (any_size_ ? 1 : kMostDoublings));
+    looks_ = std::min<uint8_t>(looks_ + 1, rivals);
     const uint32_t before = decided_ && look != nullptr ? look->distance : kWarmUp;
     const uint32_t looked_at = position_;
-    kept_ = kept;
+    const Candidate rival = rival_;
+    if (changes) kept_ = rival;
     decided_ = true;
     position_ = 0;
-    rest_ = distance << confirmed_;
+    rest_ = distance << confirmed_ / rivals;
+    for (rival_ = next(rival, candidates); rival_ == kept_;) rival_ = next(rival_, candidates);
     if (look == nullptr) return;
-    look->found = found;
     look->calls += before + looked_at;
     look->distance = rest_;
+  }
+  static Candidate next(Candidate candidate, uint8_t candidates) {
+    return static_cast<Candidate>((static_cast<uint8_t>(candidate) + 1) % candidates);
   }
 
   static uint32_t& sample_of(Look& look, const LookedAt& call) {
@@ -230,10 +273,13 @@ class Contest {
 
   uint32_t rest_ = kWarmUp;  ///< calls that pass by before the next look begins, or goes on
   uint8_t position_ = 0;     ///< calls of the present look that have begun
-  uint8_t confirmed_ = 0;    ///< looks after which all stayed as it was, from the second on
-  Candidate kept_ = Candidate::kEngine;
+  uint8_t confirmed_ = 0;    ///< looks after which all stayed as it was, from the second round on
+  Candidate kept_ : 4 = Candidate::kEngine;
+  Candidate rival_ : 4 = Candidate::kMpi;  ///< of the present look, or the next one
+  uint8_t looks_ : 3 = 0;                  ///< that have ended, up to one a rival
   bool fixed_ : 1 = false, decided_ : 1 = false, any_size_ : 1 = false;
-  bool agreed_ : 1 = false;  ///< on what came of the present look's calls
+  bool agreed_ : 1 = false;     ///< on what came of the present look's calls
+  bool mpi_leads_ : 1 = false;  ///< it, of it and the engine's own choice
 };
 static_assert(sizeof(Contest) == 8);
 

@@ -24,8 +24,10 @@ auto key_of(const Decision& decision) {
                     decision.size_class);
 }
 
-constexpr std::array<const char*, kCandidates> kCandidateNames = {"engine", "mpi"};
-const char* name_of(Candidate candidate) { return kCandidateNames[static_cast<size_t>(candidate)]; }
+constexpr const char *kEngineName = "engine", *kMpiName = "mpi";
+const char* name_of(Candidate kept) { return kept == Candidate::kMpi ? kMpiName : kEngineName; }
+/// What each of those that may be kept takes, as members of a line.
+constexpr std::array kTimes = {"engine_us", "mpi_us", "algorithm_us"};
 
 double us(uint32_t nanoseconds) { return nanoseconds / 1000.0; }
 
@@ -39,8 +41,9 @@ std::string sizes_text(const Decision& decision) {
   return fmt::format("{}-{}", sizes.low, sizes.high);
 }
 
-constexpr std::string_view kMembers[] = {"mpi", "version", "function",  "ranks",  "servers", "from",
-                                         "to",  "choice",  "engine_us", "mpi_us", "exact"};
+constexpr std::string_view kMembers[] = {
+    "mpi",    "version",   "function",  "ranks",  "servers",      "from", "to",
+    "choice", "algorithm", "engine_us", "mpi_us", "algorithm_us", "exact"};
 
 /// A line, for all classes of sizes that it spans.
 class Line {
@@ -62,9 +65,9 @@ class Line {
     if (known == kCollectives.end())
       return bad(fmt::format("'{}' is none of the functions that are measured", function));
     line.made_.function = *known;
-    if (choice != kCandidateNames[0] && choice != kCandidateNames[1])
+    if (choice != kEngineName && choice != kMpiName)
       return bad(fmt::format("'choice' is '{}', neither engine nor mpi", choice));
-    line.made_.kept = choice == kCandidateNames[0] ? Candidate::kEngine : Candidate::kMpi;
+    line.made_.kept = choice == kEngineName ? Candidate::kEngine : Candidate::kMpi;
     line.made_.is_of_file = 1;
     IBCOLL_ASSIGN(const uint64_t ranks, count_of(json, "ranks", std::nullopt));
     IBCOLL_ASSIGN(const uint64_t servers, count_of(json, "servers", 1));
@@ -74,8 +77,8 @@ class Line {
       return bad(fmt::format("{} ranks on {} servers are no communicator", ranks, servers));
     line.made_.ranks = static_cast<int32_t>(ranks);
     line.made_.servers = static_cast<int32_t>(servers);
-    for (size_t i = 0; i < kCandidates; ++i) {
-      IBCOLL_ASSIGN(line.made_.found[i], time_of(json, i == 0 ? "engine_us" : "mpi_us"));
+    for (size_t i = 0; i < kTimes.size(); ++i) {
+      IBCOLL_ASSIGN(line.made_.found[i], time_of(json, kTimes[i]));
     }
     if (const auto exact = json.find("exact"); exact != json.end()) {
       if (!exact->is_boolean()) return bad("'exact' is neither true nor false");
@@ -83,6 +86,7 @@ class Line {
       if (line.made_.is_exact == 0 && !reduces(line.made_.function))
         return bad(fmt::format("'exact' is false, but {} combines nothing", function));
     }
+    if (json.contains("algorithm")) IBCOLL_TRY(line.take_algorithm(json));
     if (!line.spans_any() && moves_data(*known) && !has_classes(*known))
       return bad(fmt::format("{} is decided for all sizes: it takes neither 'from' nor 'to'",
                              to_string(*known)));
@@ -107,6 +111,16 @@ class Line {
   }
 
  private:
+  Status take_algorithm(const nlohmann::ordered_json& json) {
+    IBCOLL_ASSIGN(const std::string name, text_of(json, "algorithm"));
+    if (name.empty() || name.size() >= made_.algorithm.size())
+      return bad(fmt::format("'algorithm' is '{}', the name of none", name));
+    if (made_.kept == Candidate::kMpi || made_.is_exact == 0)
+      return bad("'algorithm' is for calls of the engine's that give the same bits by all");
+    std::copy(name.begin(), name.end(), made_.algorithm.begin());
+    made_.kept = Candidate::kFirstOther;
+    return {};
+  }
   static tl::unexpected<Error> bad(const std::string& why) {
     return fail(ErrorCode::kInput, "{}", why);
   }
@@ -184,8 +198,10 @@ nlohmann::ordered_json decision_json(const Decision& decision) {
   if (sizes.high != UINT64_MAX) line["to"] = sizes.high;
   if (decision.is_exact == 0) line["exact"] = false;
   line["choice"] = name_of(decision.kept);
-  line["engine_us"] = us(decision.found[0]);
-  line["mpi_us"] = us(decision.found[1]);
+  const bool names = is_other(decision.kept);
+  if (names) line["algorithm"] = decision.algorithm.data();
+  for (size_t i = 0; i < kTimes.size() - (names ? 0 : 1); ++i)
+    line[kTimes[i]] = us(decision.found[i]);
   return line;
 }
 
@@ -216,7 +232,11 @@ std::string decisions_text(const std::vector<Decision>& decisions) {
     table.add_row({to_string(decision.function), sizes_text(decision),
                    std::to_string(decision.ranks), std::to_string(decision.servers),
                    std::to_string(decision.calls), time(Candidate::kEngine), time(Candidate::kMpi),
-                   fmt::format("{}{}", name_of(decision.kept),
+                   fmt::format("{}{}{}", name_of(decision.kept),
+                               is_other(decision.kept)
+                                   ? fmt::format(", {} ({} us)", decision.algorithm.data(),
+                                                 time(Candidate::kFirstOther))
+                                   : "",
                                decision.is_of_file != 0 ? ", by IBCOLL_LEARNED" : "")});
   }
   return table.empty() ? "" : "measured:\n" + table.text();

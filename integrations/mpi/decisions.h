@@ -1,7 +1,8 @@
 #pragma once
-/// What was decided of who carries out which calls: as reports tell it, and as a file holds it from
-/// one run to the next.
+/// What was decided of who carries out which calls, and by which algorithm: as reports tell it, and
+/// as a file holds it from one run to the next.
 
+#include <array>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -19,11 +20,13 @@ struct Decision {
   int32_t ranks = 0, servers = 0;
   Function function = Function::kBarrier;
   uint8_t size_class = 0;
-  Candidate kept = Candidate::kEngine;
+  Candidate kept = Candidate::kEngine;  ///< kFirstOther: the engine, by `algorithm`
   uint8_t is_of_file = 0;
   uint8_t is_exact = 1;  ///< 0: of reductions whose bits depend on who computes them
-  Times found = {};      ///< nanoseconds, of the slowest rank; 0: it was not measured
-  uint64_t calls = 0;    ///< of a rank, on the communicators that it was decided for
+  std::array<char, 32> algorithm = {};
+  /// Nanoseconds of the slowest rank, by the three that may be kept; 0: it was not measured.
+  std::array<uint32_t, 3> found = {};
+  uint64_t calls = 0;  ///< of a rank, on the communicators that it was decided for
 };
 
 /// One of each kind, in the order of functions, ranks, servers and sizes: where communicators

@@ -54,6 +54,7 @@ Result<Wishes> read_wishes(int rank) {
   IBCOLL_ASSIGN(const std::string sampling, config_choice("IBCOLL_MPI_SAMPLING"));
   IBCOLL_ASSIGN(const std::string learned, config_string("IBCOLL_LEARNED"));
   wishes.sampling.samples = sampling == "on";
+  IBCOLL_ASSIGN(wishes.sampling.learns, config_bool("IBCOLL_LEARN"));
   if (rank != 0 || learned.empty() || wishes.has_named) return wishes;
   std::error_code none;
   wishes.sampling.writes_file = !std::filesystem::exists(learned, none);

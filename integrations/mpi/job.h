@@ -20,6 +20,7 @@ struct Job {
   ibcoll_context* context = nullptr;  ///< null: there is no engine; the same on all ranks
   Selection selection;                ///< what may be taken over
   bool samples = false;               ///< calls are measured
+  bool learns = false;                ///< the engine's other algorithms, too
   bool samples_inexact = false;       ///< on new communicators: reductions whose bits depend on who
                                       ///< combines, in the others' stead (measure.cc)
   std::vector<Decision> decided;      ///< by a file; these are not

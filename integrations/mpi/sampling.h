@@ -1,6 +1,6 @@
 #pragma once
 /// The calls of a communicator that are measured, to leave those to the MPI that it carries out
-/// faster.
+/// faster, and to have the engine carry out the others by the algorithm that is fastest.
 
 #include <array>
 #include <cstdint>
@@ -17,8 +17,10 @@ namespace ibcoll::mpi {
 
 struct Job;
 
-/// A blocking call that is measured, from the moment on at which it is known who carries it out.
+/// What becomes of a blocking call, from the moment on at which it is known who carries it out.
 struct Sample {
+  /// How the engine makes it, where it does; null: as it chooses itself.
+  const ibcoll_options* options = nullptr;
   const LookedAt* call = nullptr;  ///< null: it is not measured
   Look* look = nullptr;            ///< null: there is no memory for its time
   int64_t began = 0;
@@ -69,15 +71,31 @@ class Sampling {
   template <class SizeClass>
   bool takes(int cell, ibcoll_group* group, Sample* sample, const SizeClass& size_class) {
     Contest& contest = contests_[static_cast<size_t>(cell)];
-    if (sample == nullptr || contest.passes()) [[likely]]
-      return contest.kept() == Candidate::kEngine;
-    return begin(cell, static_cast<uint8_t>(size_class()), group, *sample) == Candidate::kEngine;
+    if (sample == nullptr) return contest.without_others() != Candidate::kMpi;
+    if (!contest.passes()) [[unlikely]]
+      return begin(cell, static_cast<uint8_t>(size_class()), group, *sample) != Candidate::kMpi;
+    if (is_other(contest.kept())) [[unlikely]]
+      sample->options = options_of(cell, contest.kept(), group);
+    return contest.kept() != Candidate::kMpi;
   }
+  /// What a rank keeps of calls that are measured, or whose algorithm a file names.
+  struct Measured {
+    Look look;
+    std::array<ibcoll_options, kMostOthers> others = {};  ///< the engine's other algorithms
+    decltype(Decision::algorithm) named = {};             ///< by a file, for the first of them
+    /// 0: it is not known yet whether there is the algorithm that a file names.
+    uint8_t candidates = kFewestCandidates;
+  };
+  /// By one of the engine's other algorithms; null: it chooses itself after all.
+  const ibcoll_options* options_of(int cell, Candidate candidate, ibcoll_group* group);
+  void find_others(int cell, ibcoll_group* group, Measured& measured) const;
+  void check_other(int cell, ibcoll_group* group, Measured& measured) const;
+  void take(const Decision& decision);
   Candidate begin(int cell, uint8_t size_class, ibcoll_group* group, Sample& sample);
-  static void agree(Contest& contest, Look* look, ibcoll_group* group);
+  static void agree(Contest& contest, Measured* measured, ibcoll_group* group);
 
   std::array<Contest, kCells> contests_;
-  std::array<std::unique_ptr<Look>, kCells> looks_;
+  std::array<std::unique_ptr<Measured>, kCells> measured_;
   std::array<uint32_t, kFunctions> inexact_ = {}, inexact_by_mpi_ = {};  ///< a bit a class
   const Job& job_;
   const int ranks_, servers_;
@@ -87,6 +105,7 @@ class Sampling {
 /// What the user wants of it; where ranks differ, none of it but what all want.
 struct SamplingWishes {
   bool samples = false;           ///< IBCOLL_MPI_SAMPLING
+  bool learns = false;            ///< IBCOLL_LEARN
   std::vector<Decision> of_file;  ///< IBCOLL_LEARNED, of rank 0
   bool writes_file = false;       ///< the same: what is decided is written there in the end
 };

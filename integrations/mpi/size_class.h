@@ -57,5 +57,12 @@ inline constexpr auto kFirstCells = [] {
 constexpr int cell_of(Function function, int size_class) {
   return kFirstCells[static_cast<size_t>(function)] + size_class;
 }
+constexpr int size_class_of_cell(int cell) { return cell % kSizeClasses; }
+constexpr Function function_of_cell(int cell) {
+  for (const Function function : kCollectives)
+    if (is_measured(function) && cell_of(function, size_class_of_cell(cell)) == cell)
+      return function;
+  return Function::kBarrier;
+}
 
 }  // namespace ibcoll::mpi

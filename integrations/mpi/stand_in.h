@@ -119,6 +119,8 @@ int carry_out(Function function, Handle comm, const Original& original, const De
       const Attempt attempt{function, *job, *on, handle, on->calls + 1, Form::kBlocking, &sample};
       call.bytes = 0;
       outcome = describe(attempt, call);
+      if (sample.options != nullptr) [[unlikely]]
+        call.call.options = sample.options;
       if (outcome.kind != Outcome::kMpi) [[likely]]
         outcome = make(attempt, *on, call, outcome);
       call.end();

@@ -1,9 +1,12 @@
-// Who of the engine and the MPI carries calls out, on ranks that are fed times.
+// Who of the engine, by which algorithm, and the MPI carries calls out, on ranks that are fed
+// times.
 
 #include "integrations/mpi/contest.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <functional>
 #include <random>
 #include <vector>
@@ -18,8 +21,8 @@ using TimeOf = std::function<double(int rank, Candidate who)>;
 /// All ranks of a communicator, which make calls of one kind.
 class Ranks {
  public:
-  explicit Ranks(int ranks, Contest first = Contest())
-      : ranks_(static_cast<size_t>(ranks), Rank{first, {}, true}) {}
+  explicit Ranks(int ranks, Contest first = Contest(), uint8_t candidates = 2)
+      : ranks_(static_cast<size_t>(ranks), Rank{first, {}, true}), candidates_(candidates) {}
 
   /// Who has made the next call, if all ranks said the same. `size_class`: that the last rank sees.
   Candidate call(const TimeOf& time, uint8_t size_class = 0) {
@@ -40,9 +43,10 @@ class Ranks {
       EXPECT_EQ(call, looked_at_) << "rank " << i << ", call " << calls_;
       EXPECT_EQ(rank.contest.kept(), contest().kept()) << "rank " << i << ", call " << calls_;
       if (call != nullptr && rank.has_memory)
-        Contest::end(rank.look, *call, static_cast<int64_t>(time(static_cast<int>(i), call->who)));
+        Contest::end(rank.look, *call,
+                     static_cast<int64_t>(time(static_cast<int>(i), rank.contest.who(*call))));
     }
-    return looked_at_ != nullptr ? looked_at_->who : contest().kept();
+    return looked_at_ != nullptr ? contest().who(*looked_at_) : contest().kept();
   }
   /// Calls of a look and before it, until ranks have agreed on what came of it.
   int call_to_decision(const TimeOf& time) {
@@ -70,13 +74,15 @@ class Ranks {
     for (size_t i = 0; i < ranks_.size(); ++i) {
       EXPECT_TRUE(ranks_[i].contest.must_agree()) << "rank " << i << ", call " << calls_;
       const Times mine = ranks_[i].contest.proposed(look_of(i));
-      for (size_t who = 0; who < kCandidates; ++who)
+      for (size_t who = 0; who < kContenders; ++who)
         slowest[who] = std::max(slowest[who], mine[who]);
     }
-    for (size_t i = 0; i < ranks_.size(); ++i) ranks_[i].contest.settle(look_of(i), slowest);
+    for (size_t i = 0; i < ranks_.size(); ++i)
+      ranks_[i].contest.settle(look_of(i), slowest, candidates_);
   }
 
   std::vector<Rank> ranks_;
+  uint8_t candidates_;
   int calls_ = 0;
   const LookedAt* looked_at_ = nullptr;  ///< the last call, if it was of a look
   bool agreed_ = false;                  ///< in the last call
@@ -85,6 +91,12 @@ class Ranks {
 /// The same on all ranks.
 TimeOf times(double engine, double mpi) {
   return [=](int, Candidate who) { return who == Candidate::kEngine ? engine : mpi; };
+}
+
+/// The same of all that there may be: the engine, the MPI, the engine's other algorithms.
+using TimesOfAll = std::array<double, kMostCandidates>;
+TimeOf times(const TimesOfAll& all) {
+  return [=](int, Candidate who) { return all[static_cast<size_t>(who)]; };
 }
 
 TEST(Contest, TheFirstCallsAreTheEngines) {
@@ -144,7 +156,8 @@ TEST(Contest, TheSlowestRankCounts) {
 }
 
 /// What the calls of a first look take, by their places in it.
-Candidate kept_after(const std::function<double(const LookedAt&)>& time, Times* found = nullptr) {
+Candidate kept_after(const std::function<double(const LookedAt&)>& time,
+                     decltype(Look::found)* found = nullptr) {
   Ranks ranks(1);
   for (uint32_t i = 0; i < Contest::kWarmUp; ++i) ranks.call(times(1, 1));
   for (const LookedAt& at : kLookedAt) ranks.call([&](int, Candidate) { return time(at); });
@@ -155,10 +168,10 @@ Candidate kept_after(const std::function<double(const LookedAt&)>& time, Times* 
 }
 
 TEST(Contest, TheFirstCallOfATurnDoesNotCount) {
-  Times found = {};
+  decltype(Look::found) found = {};
   EXPECT_EQ(kept_after(
                 [](const LookedAt& at) {
-                  return at.who == Candidate::kEngine ? 1000.0 : at.begins ? 1e6 : 900.0;
+                  return at.who == Contender::kKept ? 1000.0 : at.begins ? 1e6 : 900.0;
                 },
                 &found),
             Candidate::kMpi);
@@ -169,13 +182,13 @@ TEST(Contest, InterruptionsDecideNothing) {
   // Of two turns of five, the first of them a short one.
   const auto is_odd = [](const LookedAt& at) { return at.sample == 1 || at.sample == 3; };
   EXPECT_EQ(kept_after([&](const LookedAt& at) {
-              if (at.who == Candidate::kEngine) return 1000.0;
+              if (at.who == Contender::kKept) return 1000.0;
               return is_odd(at) ? 1e6 : 900.0;
             }),
             Candidate::kMpi);
   // Nor do turns in which all that was waited for was there already.
   EXPECT_EQ(kept_after([&](const LookedAt& at) {
-              if (at.who == Candidate::kEngine) return 1000.0;
+              if (at.who == Contender::kKept) return 1000.0;
               return is_odd(at) ? 300.0 : 1100.0;
             }),
             Candidate::kEngine);
@@ -236,15 +249,71 @@ TEST(Contest, LooksComeAtGrowingDistances) {
   EXPECT_LT(ranks.call_to_decision(times(1000, 500)), calls.back());
 }
 
-/// What looks take of all time, from the second look on. A barrier and an agreement take ranks as
-/// long as the shorter of the two calls, to read the clock twice a tenth of it.
-double part_of_looks(double engine, double mpi) {
-  Ranks ranks(2);
-  const double shorter = std::min(engine, mpi);
+TEST(Contest, EachOfSeveralIsTriedSoonAndTheFastestOneKept) {
+  for (uint8_t candidates = 3; candidates <= kMostCandidates; ++candidates) {
+    for (uint8_t fastest = 0; fastest < candidates; ++fastest) {
+      SCOPED_TRACE(::testing::Message() << "number " << +fastest << " of " << +candidates);
+      TimesOfAll all;
+      for (size_t i = 0; i < all.size(); ++i) all[i] = 1000 + 100 * static_cast<double>(i);
+      all[fastest] = 700;
+      Ranks ranks(3, Contest(), candidates);
+      int calls = 0;
+      for (uint8_t rivals = candidates - 1; rivals > 0; --rivals)
+        calls += ranks.call_to_decision(times(all));
+      EXPECT_EQ(ranks.contest().kept(), static_cast<Candidate>(fastest));
+      EXPECT_LT(calls, 700 * candidates);
+      // All have been looked at, and no others.
+      for (size_t i = 0; i < all.size(); ++i)
+        EXPECT_EQ(ranks.look().found[i], i < candidates ? all[i] : 0) << i;
+    }
+  }
+}
+
+TEST(Contest, OneOfSeveralThatBecomesFasterIsSeen) {
+  Ranks ranks(2, Contest(), kMostCandidates);
+  TimesOfAll all = {1000, 1100, 1200, 1300, 1400};
+  for (int i = 0; i < 4; ++i) ranks.call_to_decision(times(all));
+  all[4] = 500;
+  int looks = 0;
+  while (ranks.contest().kept() == Candidate::kEngine && looks < 100) {
+    ranks.call_to_decision(times(all));
+    ++looks;
+  }
+  EXPECT_LE(looks, 4);
+  EXPECT_EQ(ranks.contest().kept(), static_cast<Candidate>(4));
+}
+
+TEST(Contest, CallsWithoutOtherAlgorithmsGoToTheFasterOfTheTwo) {
+  for (const double mpi : {500.0, 2000.0}) {
+    Ranks ranks(2, Contest(), 3);
+    for (int i = 0; i < 3; ++i) ranks.call_to_decision(times({1000, mpi, 300, 0, 0}));
+    EXPECT_EQ(ranks.contest().kept(), Candidate::kFirstOther);
+    EXPECT_EQ(ranks.contest().without_others(), mpi < 1000 ? Candidate::kMpi : Candidate::kEngine);
+  }
+  EXPECT_EQ(Contest(Candidate::kFirstOther, true).without_others(), Candidate::kMpi);
+}
+
+TEST(Contest, AllRanksTakeTheSameTurnsAmongSeveral) {
+  std::mt19937_64 random(11);
+  for (int round = 0; round < 20; ++round) {
+    Ranks ranks(4, Contest(), static_cast<uint8_t>(3 + round % 3));
+    for (int i = 0; i < 30000; ++i)
+      ranks.call([&](int, Candidate) { return static_cast<double>(500 + random() % 1000); });
+    for (int rank = 1; rank < 4; ++rank)
+      EXPECT_EQ(ranks.contest(rank).kept(), ranks.contest(0).kept());
+  }
+}
+
+/// What looks take of all time, once each rival has been looked at twice. A barrier and an
+/// agreement take ranks as long as the shortest of the calls, to read the clock twice a tenth of
+/// it.
+double part_of_looks(const TimesOfAll& times_of, uint8_t candidates) {
+  Ranks ranks(2, Contest(), candidates);
+  const double shorter = *std::min_element(times_of.begin(), times_of.begin() + candidates);
   double all = 0, extra = 0;
-  for (int i = 0; i < 2; ++i) ranks.call_to_decision(times(engine, mpi));
+  for (int i = 0; i < 2 * (candidates - 1); ++i) ranks.call_to_decision(times(times_of));
   for (int i = 0; i < 300000; ++i) {
-    const double took = ranks.call(times(engine, mpi)) == Candidate::kEngine ? engine : mpi;
+    const double took = times_of[static_cast<size_t>(ranks.call(times(times_of)))];
     double more = took - shorter;
     if (ranks.is_looked_at()) more += shorter / 10;
     if (ranks.begins_turn()) more += shorter;
@@ -264,7 +333,11 @@ TEST(Contest, LooksTakeLessThanAHundredthOfTheTime) {
                                     {1e6, 1000.0},
                                     {1500.0, 1000.0},
                                     {4100.0, 1000.0}})
-    EXPECT_LT(part_of_looks(engine, mpi), 0.01) << engine << " " << mpi;
+    EXPECT_LT(part_of_looks({engine, mpi}, 2), 0.01) << engine << " " << mpi;
+  for (const TimesOfAll& all : {TimesOfAll{1000, 1040, 1100, 1500, 5000},
+                                {4100, 1500, 1300, 1000, 1050},
+                                {1000, 1e6, 1e6, 1e6, 1e6}})
+    EXPECT_LT(part_of_looks(all, kMostCandidates), 0.01) << all[0] << " " << all[1];
 }
 
 TEST(Contest, ACallThatDoesNotEndOnARankIsSlow) {
@@ -276,7 +349,7 @@ TEST(Contest, ACallThatDoesNotEndOnARankIsSlow) {
     if (contest.must_agree()) contest.settle(&look, {1000, 900});
     const LookedAt* const call = contest.looked_at(&look);
     ASSERT_EQ(call, &kLookedAt[static_cast<size_t>(i)]);
-    if (call->who == Candidate::kEngine) Contest::end(look, *call, 1000);
+    if (call->who == Contender::kKept) Contest::end(look, *call, 1000);
   }
   ASSERT_TRUE(contest.must_agree());
   EXPECT_EQ(contest.proposed(&look)[0], 1000u);
@@ -303,7 +376,7 @@ TEST(Contest, CallsOfVeryDifferentSizesAreTheEngines) {
     ranks.call(times(1000, 500), ++calls % 3 == 0 ? 9 : 7);
   }
   EXPECT_EQ(ranks.contest().kept(), Candidate::kEngine);
-  EXPECT_EQ(ranks.look().found, Times{});
+  EXPECT_EQ(ranks.look().found, decltype(Look::found){});
   for (int i = 0; i < 100000; ++i) {
     ranks.call(times(1000, 500), i % 3 == 0 ? 9 : 7);
     looked_at += ranks.is_looked_at() ? 1 : 0;

@@ -84,6 +84,24 @@ TEST_F(Decisions, ALineSaysWhatWasDecided) {
                   R"("from":0,"choice":"mpi","engine_us":1.5,"mpi_us":0.75})");
 }
 
+TEST_F(Decisions, MayNameAnAlgorithmOfTheEngines) {
+  Decision made = decision(Function::kAllreduce, 64, Candidate::kFirstOther);
+  made.algorithm = {"rabenseifner"};
+  made.found = {1500, 2000, 750};
+  ASSERT_TRUE(write_decisions(file_, kMpi, {made}));
+  std::ifstream lines(file_);
+  std::string line;
+  ASSERT_TRUE(std::getline(lines, line));
+  EXPECT_THAT(line, HasSubstr(R"("choice":"engine","algorithm":"rabenseifner","engine_us":1.5,)"
+                              R"("mpi_us":2.0,"algorithm_us":0.75})"));
+  const std::vector<Decision> found = read();
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].kept, Candidate::kFirstOther);
+  EXPECT_STREQ(found[0].algorithm.data(), "rabenseifner");
+  EXPECT_EQ(found[0].found, made.found);
+  EXPECT_THAT(decisions_text(found), HasSubstr("engine, rabenseifner (0.75 us)"));
+}
+
 TEST_F(Decisions, LinesOfOtherMpisDecideNothing) {
   ASSERT_TRUE(write_decisions(file_, kMpi, {decision(Function::kAlltoall, 64, Candidate::kMpi)}));
   EXPECT_EQ(read({"MPICH", "4.1"}).size(), 0u);
@@ -146,6 +164,11 @@ TEST_F(Decisions, WhatIsNoLineIsNamed) {
   EXPECT_THAT(with("\"ranks\":2", "\"ranks\":2,\"from\":65,\"to\":126"),
               HasSubstr("no class of sizes lies between 65 and 126"));
   EXPECT_THAT(with("\"ranks\":2", "\"ranks\":2,\"mpi_us\":-1"), HasSubstr("'mpi_us' is no time"));
+  EXPECT_THAT(with("\"mpi\"}", "\"mpi\",\"algorithm\":\"chain\"}"),
+              HasSubstr("'algorithm' is for calls of the engine's"));
+  EXPECT_THAT(with("\"mpi\"}", "\"engine\",\"algorithm\":\"\"}"),
+              HasSubstr("'algorithm' is '', the name of none"));
+  EXPECT_EQ(with("\"mpi\"}", "\"engine\",\"algorithm\":\"chain\"}"), "none");
   std::filesystem::remove(file_);
   EXPECT_THAT(read_decisions(file_, kMpi).error().message, HasSubstr(file_));
 }

@@ -174,6 +174,33 @@ TEST_P(MpiPreloadSampling, AFileMayBeWrittenByHand) {
   EXPECT_THAT(table.out, HasSubstr("mpi, by IBCOLL_LEARNED"));
 }
 
+TEST_P(MpiPreloadSampling, AFileMayNameAlgorithms) {
+  const auto line = [&](const char* function, int from, int to, const char* algorithm) {
+    return fmt::format(R"({{"mpi":"{}","version":"{}","ranks":2,"function":"{}","from":{},"to":{},)"
+                       R"("choice":"engine","algorithm":"{}"}})"
+                       "\n",
+                       GetParam().called, version(), function, from, to, algorithm);
+  };
+  std::ofstream(learned_) << line("allreduce", 4096, 8191, "linear")
+                          << line("bcast", 64, 127, "nothing");
+  const std::string settings =
+      kNoneNamed + "IBCOLL_MPI_SAMPLING=off IBCOLL_LEARNED=" + learned_ + " ";
+  const Report report = run_and_report(2, settings, "sizes");
+  ASSERT_EQ(report.at("allreduce")["measured"].size(), 1u);
+  EXPECT_EQ(report.at("allreduce")["measured"][0]["algorithm"], "linear");
+  EXPECT_EQ(report.at("allreduce")["mpi_calls"], 0);
+  ASSERT_EQ(report.at("bcast")["measured"].size(), 1u);
+  EXPECT_EQ(report.at("bcast")["measured"][0]["choice"], "engine");
+  EXPECT_FALSE(report.at("bcast")["measured"][0].contains("algorithm"));
+  const Ran ran = run(2, settings + "IBCOLL_MPI=report ", "sizes");
+  EXPECT_EQ(ran.status, 0) << ran.out;
+  EXPECT_THAT(ran.out, HasSubstr("engine, linear (- us), by IBCOLL_LEARNED"));
+  const std::string said = "IBCOLL_LEARNED: bcast: 'nothing' is ";
+  const size_t at = ran.out.find(said);
+  ASSERT_NE(at, std::string::npos) << ran.out;
+  EXPECT_EQ(ran.out.find(said, at + 1), std::string::npos) << "each rank says so";
+}
+
 TEST_P(MpiPreloadSampling, AFileMayLeaveReductionsToTheMpiThatAreNotMeasured) {
   const auto line = [&](const char* function, const char* more) {
     return fmt::format(R"({{"mpi":"{}","version":"{}","ranks":2,"choice":"mpi","function":"{}"{}}})"
