@@ -105,7 +105,8 @@ void Sampling::take(const Decision& decision) {
     return;
   }
   const auto cell = static_cast<size_t>(cell_of(decision.function, decision.size_class));
-  contests_[cell] = Contest(decision.kept, decision.found[1] < decision.found[0]);
+  const uint32_t engine_ns = decision.found[0], mpi_ns = decision.found[1];  // 0: not said
+  contests_[cell] = Contest(decision.kept, mpi_ns != 0 && mpi_ns < engine_ns);
   if (!is_other(decision.kept)) return;
   measured_[cell] = std::make_unique<Measured>();
   measured_[cell]->candidates = 0;
