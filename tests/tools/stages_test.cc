@@ -77,17 +77,16 @@ std::string complaints(const std::string& found) {
 
 TEST(BuildCost, NamesEachLimitThatIsPassed) {
   if (run_shell("python3 --version").status != 0) GTEST_SKIP() << "python3 is not installed";
-  const std::string rest = ", \"bench\": 1, \"tests\": 1";
-  EXPECT_EQ(complaints("{\"everything_s\": 1250, \"bench_s\": 240, \"tests_share\": 0.4, "
-                       "\"library_bytes\": 3000000, \"everything\": 110" +
-                       rest + "}"),
+  // The machine may be slow: the limits are for one on which the yardstick takes 5.73 s.
+  const std::string slow = "{\"everything_s\": 5000, \"bench_s\": 1000, \"tests\": 1, ";
+  EXPECT_EQ(complaints(slow + "\"tests_share\": 0.4, \"library_bytes\": 3000000, "
+                              "\"everything\": 110, \"bench\": 41}"),
             "\n");
-  EXPECT_EQ(complaints("{\"everything_s\": 1250.1, \"bench_s\": 240.1, \"tests_share\": 0.401, "
-                       "\"library_bytes\": 3000001, \"everything\": 110.1" +
-                       rest + "}"),
-            "everything is 110.1, more than 10 % above the 100 of figures.json\n"
-            "everything_s is 1250.1, above the limit of 1250\n"
-            "bench_s is 240.1, above the limit of 240\n"
+  EXPECT_EQ(complaints(slow + "\"tests_share\": 0.401, \"library_bytes\": 3000001, "
+                              "\"everything\": 220, \"bench\": 42}"),
+            "everything is 220, more than 10 % above the 100 of figures.json\n"
+            "everything_s is 1260.6 on the machine of the limits, above the limit of 1250\n"
+            "bench_s is 240.7 on the machine of the limits, above the limit of 240\n"
             "tests_share is 0.401, above the limit of 0.4\n"
             "library_bytes is 3000001, above the limit of 3000000\n");
 }
