@@ -83,6 +83,10 @@ inline constexpr auto kLookedAt = [] {
   return calls;
 }();
 
+/// When the first look at the next rival comes: when it costs little, or at once, where calls are
+/// made for nothing else.
+enum class FirstLooks : uint8_t { kSpread, kAtOnce };
+
 /// What a rank notes of a look, and what came of it.
 struct Look {
   uint64_t nanoseconds = 0;  ///< of the turn that is under way
@@ -144,6 +148,8 @@ class Contest {
   /// Calls of a look have been made, and ranks have not agreed on it yet.
   bool is_looking() const { return position_ != 0; }
   bool is_decided() const { return fixed_ || decided_; }
+  /// And no look begins or goes on with the next call.
+  bool rests() const { return is_decided() && rest_ != 0; }
 
   /// Whether the call passes by, to the one that is kept: no look is under way. Asked once a call.
   bool passes() {
@@ -198,7 +204,8 @@ class Contest {
     return times;
   }
   /// What all have agreed on: the slowest rank's time with each. `candidates`: how many there are.
-  void settle(Look* look, const Times& slowest, uint8_t candidates = kFewestCandidates) {
+  void settle(Look* look, const Times& slowest, uint8_t candidates = kFewestCandidates,
+              FirstLooks first_looks = FirstLooks::kSpread) {
     if (slowest[0] == kNoTime || slowest[1] == kNoTime) return stop_measuring();
     if (slowest[0] == kUnlike) {
       if (kept_ != Candidate::kEngine) looks_ = 0;
@@ -222,7 +229,9 @@ class Contest {
       mpi_leads_ = (changes ? rival_ : kept_) == Candidate::kMpi;
     const double slower =
         static_cast<double>(changes ? kept : rival) / static_cast<double>(changes ? rival : kept);
-    end_look(look, changes, distance(slower, is_short, looks_ + 1 < candidates), candidates);
+    const bool goes_on = first_looks == FirstLooks::kAtOnce && looks_ + 2 < candidates;
+    end_look(look, changes, goes_on ? 0 : distance(slower, is_short, looks_ + 1 < candidates),
+             candidates);
   }
   /// The engine carries out all calls from now on.
   void stop_measuring() { *this = Contest(Candidate::kEngine); }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ibcoll/ibcoll.h"
+#include "integrations/mpi/contest.h"
 #include "integrations/mpi/decisions.h"
 #include "integrations/mpi/library.h"
 #include "integrations/mpi/report.h"
@@ -23,8 +24,9 @@ struct Job {
   bool learns = false;                ///< the engine's other algorithms, too
   bool samples_inexact = false;       ///< on new communicators: reductions whose bits depend on who
                                       ///< combines, in the others' stead (measure.cc)
-  std::vector<Decision> decided;      ///< by a file; these are not
-  bool writes_decisions = false;      ///< to that file, in the end
+  FirstLooks first_looks = FirstLooks::kSpread;  ///< of calls that are measured
+  std::vector<Decision> decided;                 ///< by a file; these are not
+  bool writes_decisions = false;                 ///< to that file, in the end
   bool reports = false;
   bool has_thread_of_its_own = false;  ///< the engine's, that makes progress, all the time
   bool has_threads = false;            ///< several may call the MPI at a time

@@ -6,7 +6,9 @@
 #include <memory>
 #include <utility>
 
+#include "integrations/mpi/communicators.h"
 #include "integrations/mpi/job.h"
+#include "integrations/mpi/sampling.h"
 #include "integrations/mpi/size_class.h"
 #include "integrations/mpi/stand_in.h"
 
@@ -36,9 +38,8 @@ namespace ibcoll::mpi {
 
 namespace {
 
-/// Calls of a kind: all of the first look, and one to agree on what came of it.
-constexpr uint64_t kFirstCalls = Contest::kWarmUp + kLook + 1;
-/// How long the further calls of a kind may take, and how many they are at most.
+/// How long calls of a kind may take once each candidate has been looked at, and how many there are
+/// at most.
 constexpr double kMoreSeconds = 0.2;
 constexpr uint64_t kMostCalls = 4096;
 /// Of the buffers of a rank.
@@ -107,6 +108,13 @@ class Caller {
     return true;
   }
 
+  /// Whether each candidate has been measured in such calls. The same on all ranks.
+  bool has_measured(Job& job, Function function, int size_class) const {
+    const Communicator* const on = known_communicator(job, comm_);
+    return on == nullptr || on->sampling == nullptr ||
+           on->sampling->has_measured(function, size_class);
+  }
+
   /// Makes one call, of the size that it was prepared for. What the MPI says of it.
   int call(Function function) const {
     const Handle byte = library().constants.type_byte;
@@ -155,15 +163,18 @@ class Caller {
   std::vector<int> counts_, places_;
 };
 
-/// Collective: as many calls of a kind as its looks need, and as have time.
-int measure(Caller& caller, const Job& job, Function function) {
+/// Collective: as many calls of a kind as a look at each candidate needs, and as have time.
+int measure(const Caller& caller, Job& job, Function function, int size_class) {
   const Library& mpi = library();
   const int64_t began = time_ns();
-  for (uint64_t i = 0; i < kFirstCalls; ++i)
+  uint64_t calls = 0;
+  do {
     if (const int code = caller.call(function); code != 0) return code;
-  const auto each = static_cast<double>(time_ns() - began) / kFirstCalls;
+    ++calls;
+  } while (calls < kMostCalls && !caller.has_measured(job, function, size_class));
+  const double each = static_cast<double>(time_ns() - began) / static_cast<double>(calls);
   uint64_t more =
-      std::min(static_cast<uint64_t>(kMoreSeconds * 1e9 / std::max(each, 1.0)), kMostCalls);
+      std::min(static_cast<uint64_t>(kMoreSeconds * 1e9 / std::max(each, 1.0)), kMostCalls - calls);
   mpi.Bcast(&more, 1, mpi.constants.type_uint64, 0, job.world);
   for (uint64_t i = 0; i < more; ++i)
     if (const int code = caller.call(function); code != 0) return code;
@@ -187,7 +198,7 @@ int measure_all(Job& job, uint64_t least, uint64_t most, bool exact) {
         const bool is_wanted =
             has_class(function, i) && (i == 0 || (least <= bytes && bytes <= most));
         if (!is_wanted || !caller.prepare(function, bytes)) continue;
-        if (const int code = measure(caller, job, function); code != 0) return code;
+        if (const int code = measure(caller, job, function, i); code != 0) return code;
       }
     }
   }
@@ -209,6 +220,7 @@ extern "C" [[gnu::visibility("default")]] int ibcoll_mpi_measure(uint64_t least,
   if (!measures) {
     say("nothing can be measured");
   } else {
+    the_job().first_looks = FirstLooks::kAtOnce;
     for (const bool exact : {true, false})
       if (failed == 0) failed = measure_all(the_job(), least, most, exact);
   }

@@ -182,7 +182,7 @@ Candidate Sampling::begin(int cell, uint8_t size_class, ibcoll_group* group, Sam
   return who;
 }
 
-void Sampling::agree(Contest& contest, Measured* measured, ibcoll_group* group) {
+void Sampling::agree(Contest& contest, Measured* measured, ibcoll_group* group) const {
   Look* const look = measured == nullptr ? nullptr : &measured->look;
   const uint32_t candidates = measured == nullptr ? kFewestCandidates : measured->candidates;
   const Times times = contest.proposed(look);
@@ -193,7 +193,7 @@ void Sampling::agree(Contest& contest, Measured* measured, ibcoll_group* group) 
                                                 IBCOLL_UINT32, IBCOLL_MAX, nullptr);
   // A group that is over says so in the calls that follow.
   if (status == IBCOLL_OK)
-    contest.settle(look, {all[0], all[1]}, static_cast<uint8_t>(~all[2]));
+    contest.settle(look, {all[0], all[1]}, static_cast<uint8_t>(~all[2]), job_.first_looks);
   else
     contest.stop_measuring();
 }

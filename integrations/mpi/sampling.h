@@ -62,6 +62,11 @@ class Sampling {
       return std::nullopt;
     return (inexact_by_mpi_[of] & bit) == 0 ? Candidate::kEngine : Candidate::kMpi;
   }
+  /// Of calls of one size: each candidate has been measured, or none is any more. The same on all
+  /// ranks.
+  bool has_measured(Function function, int size_class) const {
+    return contests_[static_cast<size_t>(cell_of(function, size_class))].rests();
+  }
   std::vector<Decision> decisions() const;
   /// Of which reductions calls are measured: those that give the same bits whoever combines, or the
   /// others.
@@ -92,7 +97,7 @@ class Sampling {
   void check_other(int cell, ibcoll_group* group, Measured& measured) const;
   void take(const Decision& decision);
   Candidate begin(int cell, uint8_t size_class, ibcoll_group* group, Sample& sample);
-  static void agree(Contest& contest, Measured* measured, ibcoll_group* group);
+  void agree(Contest& contest, Measured* measured, ibcoll_group* group) const;
 
   std::array<Contest, kCells> contests_;
   std::array<std::unique_ptr<Measured>, kCells> measured_;

@@ -21,8 +21,11 @@ using TimeOf = std::function<double(int rank, Candidate who)>;
 /// All ranks of a communicator, which make calls of one kind.
 class Ranks {
  public:
-  explicit Ranks(int ranks, Contest first = Contest(), uint8_t candidates = 2)
-      : ranks_(static_cast<size_t>(ranks), Rank{first, {}, true}), candidates_(candidates) {}
+  explicit Ranks(int ranks, Contest first = Contest(), uint8_t candidates = 2,
+                 FirstLooks first_looks = FirstLooks::kSpread)
+      : ranks_(static_cast<size_t>(ranks), Rank{first, {}, true}),
+        candidates_(candidates),
+        first_looks_(first_looks) {}
 
   /// Who has made the next call, if all ranks said the same. `size_class`: that the last rank sees.
   Candidate call(const TimeOf& time, uint8_t size_class = 0) {
@@ -78,11 +81,12 @@ class Ranks {
         slowest[who] = std::max(slowest[who], mine[who]);
     }
     for (size_t i = 0; i < ranks_.size(); ++i)
-      ranks_[i].contest.settle(look_of(i), slowest, candidates_);
+      ranks_[i].contest.settle(look_of(i), slowest, candidates_, first_looks_);
   }
 
   std::vector<Rank> ranks_;
   uint8_t candidates_;
+  FirstLooks first_looks_;
   int calls_ = 0;
   const LookedAt* looked_at_ = nullptr;  ///< the last call, if it was of a look
   bool agreed_ = false;                  ///< in the last call
@@ -338,6 +342,24 @@ TEST(Contest, LooksTakeLessThanAHundredthOfTheTime) {
                                 {4100, 1500, 1300, 1000, 1050},
                                 {1000, 1e6, 1e6, 1e6, 1e6}})
     EXPECT_LT(part_of_looks(all, kMostCandidates), 0.01) << all[0] << " " << all[1];
+}
+
+TEST(Contest, FirstLooksFollowEachOtherAtOnceWhereCallsAreMadeForThem) {
+  for (uint8_t candidates = kFewestCandidates; candidates <= kMostCandidates; ++candidates) {
+    TimesOfAll all = {1000, 900, 800, 700, 600};
+    Ranks ranks(2, Contest(), candidates, FirstLooks::kAtOnce);
+    const uint32_t most = Contest::kWarmUp + kLook * (candidates - 1u) + 1;
+    uint32_t calls = 0;
+    for (; calls < most && !ranks.contest().rests(); ++calls) ranks.call(times(all));
+    EXPECT_EQ(calls, most);
+    EXPECT_TRUE(ranks.contest().rests());
+    for (size_t i = 0; i < candidates; ++i) EXPECT_EQ(ranks.look().found[i], all[i]) << i;
+    EXPECT_EQ(static_cast<int>(ranks.contest().kept()), candidates - 1);
+    EXPECT_EQ(ranks.contest().calls(&ranks.look()), calls);
+    // From then on as in a program.
+    for (int i = 0; i < 10; ++i) ranks.call(times(all));
+    EXPECT_FALSE(ranks.is_looked_at());
+  }
 }
 
 TEST(Contest, ACallThatDoesNotEndOnARankIsSlow) {
