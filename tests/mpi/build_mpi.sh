@@ -1,5 +1,5 @@
 #!/bin/bash
-# build_mpi.sh mpich-5|openmpi-6 [PREFIX]: builds an MPI that Debian 12 does not have, from git repositories of its sources in
+# build_mpi.sh mpich-5|openmpi-6|mvapich-4 [PREFIX]: builds an MPI that Debian 12 does not have, from git repositories of its sources in
 # IBCOLL_SOURCES, and installs it below PREFIX (build/mpi/NAME). The last line is the folder of its compilers and launchers.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -9,22 +9,22 @@ die() {
   exit "${2:-1}"
 }
 
-# lay COMMIT REPOSITORY FOLDER: the files of a commit, without Open MPI's archives of libraries that Debian has.
+# lay COMMIT REPOSITORY FOLDER [PATH...]: the files of a commit, without Open MPI's archives of libraries that Debian has,
+# nor those named.
 lay() {
   git -C "$sources/$2" cat-file -e "$1^{commit}" 2>/dev/null ||
     die "$sources/$2 is no git repository with the commit $1"
   mkdir -p "$3"
-  git -C "$sources/$2" archive "$1" -- . ':!3rd-party/*.tar.gz' | tar -x -C "$3"
+  git -C "$sources/$2" archive "$1" -- . ':!3rd-party/*.tar.gz' "${@:4}" | tar -x -C "$3"
 }
 
 readonly OAC=3064f7bd191b49a5a5554170ef7be4762246b5ee  # of Open MPI; others ask for commits near those named here
 
-# MPICH with the library of MPI 5's standard ABI beside its own.
+# configure_mpich OPTION...: MPICH, or what is made from it. UCX is Debian's, and what no program here uses is left out.
 configure_mpich() {
-  # UCX is Debian's, and what no program here uses is left out.
   ./autogen.sh -without-ucx -without-ofi -without-romio -without-fortran -without-test -atdircheck=no &&
-    ./configure --prefix="$prefix" --with-device=ch4:ucx --with-ucx=/usr --enable-mpi-abi \
-      --disable-fortran --disable-cxx --disable-romio --disable-doc --disable-static
+    ./configure --prefix="$prefix" --with-device=ch4:ucx --with-ucx=/usr \
+      --disable-fortran --disable-cxx --disable-romio --disable-doc --disable-static "$@"
 }
 
 # Open MPI with the library of the standard ABI, and what it starts programs with. hwloc and libevent are Debian's.
@@ -41,6 +41,17 @@ case "${1:-}" in
       lay "$commit" mpich "$work/source"
       lay 79ad1c9b9fcc846e6bc31f47b801d11ba6d8613a json-c "$work/source/modules/json-c"
       lay 42bebfa5e4b96c99c2482645c8eb86d4755ef23b hwloc "$work/source/modules/hwloc"
+    }
+    # With the library of MPI 5's standard ABI beside its own.
+    configure() { configure_mpich --enable-mpi-abi; }
+    ;;
+  mvapich-4)
+    version="MVAPICH 4.0" commit=v4.0
+    # A large file that is made anew, and one that is not used: mirrors may lack them.
+    lay_sources() {
+      lay "$commit" mvapich "$work/source" ':!Makefile.in' ':!src/binding/fortran/mpif_h/fortran_profile.h'
+      # What MPICH's tests are made by is not among the sources.
+      sed -i 's|externals="test/mpi"|externals=|' "$work/source/autogen.sh"
     }
     configure() { configure_mpich; }
     ;;
@@ -63,7 +74,7 @@ case "${1:-}" in
     sed -n '2,3s/^# //p' "${BASH_SOURCE[0]}"
     exit
     ;;
-  *) die "expects mpich-5 or openmpi-6, not \"${1:-}\"" 2 ;;
+  *) die "expects mpich-5, openmpi-6 or mvapich-4, not \"${1:-}\"" 2 ;;
 esac
 prefix=$(realpath -m "${2:-$root/build/mpi/$1}")
 if [ -f "$prefix/built-$commit" ]; then
