@@ -80,7 +80,11 @@ passes() {
   read -ra settings <<<"$4"
   shift 4
   (cd "$root" && timeout -k 5 "$seconds" "${launch[@]}" -n "$ranks" env -u IBCOLL_SOURCES "${settings[@]}" "$@") \
-    </dev/null >"$root/output" 2>&1 && "$check" "$root/output"
+    </dev/null >"$root/output" 2>&1
+  local status=$?
+  # MVAPICH's launcher leaves ranks behind that go on waiting.
+  pkill -KILL -f "^$root/" && sleep 0.1
+  [ $status -eq 0 ] && "$check" "$root/output"
 }
 
 # count_engine_calls: adds the calls that ibcoll has carried out, by the library's report. Programs that end with an
