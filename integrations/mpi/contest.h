@@ -148,7 +148,7 @@ class Contest {
   /// Calls of a look have been made, and ranks have not agreed on it yet.
   bool is_looking() const { return position_ != 0; }
   bool is_decided() const { return fixed_ || decided_; }
-  /// And no look begins or goes on with the next call.
+  /// It is decided, and the next call is none of a look.
   bool rests() const { return is_decided() && rest_ != 0; }
 
   /// Whether the call passes by, to the one that is kept: no look is under way. Asked once a call.
