@@ -83,7 +83,7 @@ passes() {
     </dev/null >"$root/output" 2>&1
   local status=$?
   # MVAPICH's launcher leaves ranks behind that go on waiting.
-  pkill -KILL -f "^$root/" && sleep 0.1
+  pkill -KILL -f "^$root/"
   [ $status -eq 0 ] && "$check" "$root/output"
 }
 
