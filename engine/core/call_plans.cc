@@ -77,18 +77,13 @@ Status CallPlans::choose_plan(const CallFacts& facts, int64_t rule_bytes, Rank r
                               const CallOptions& options, std::span<const int64_t> counts,
                               CallPlan& plan) {
   const bool open = options.algorithm == "auto";
-  ChoiceSources sources{.named = {.algorithm = open ? "" : options.algorithm,
-                                  .pacing = options.pacing,
-                                  .pieces = options.pieces},
-                        .rules = &sources_.rules,
-                        .rule_bytes = rule_bytes};
-  Choice choice = choose(facts, sources);
+  Choice choice = choose(facts, {.named = {.algorithm = open ? "" : options.algorithm,
+                                           .pacing = options.pacing,
+                                           .pieces = options.pieces},
+                                 .rules = &sources_.rules,
+                                 .rule_bytes = rule_bytes,
+                                 .root = root});
   IBCOLL_ASSIGN(const Algorithm* algorithm, find_algorithm(facts.collective, choice.algorithm));
-  if (choice.source == ChoiceSource::kRule && !algorithm->is_for(group_.shape, root)) [[unlikely]] {
-    sources.rules = nullptr;
-    choice = choose(facts, sources);
-    IBCOLL_ASSIGN(algorithm, find_algorithm(facts.collective, choice.algorithm));
-  }
   choice.options.root = root;
   choice.options.ordered = options.ordered;
   choice.options.graph = options.graph;

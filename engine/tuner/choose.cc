@@ -80,12 +80,13 @@ Choice choose_named(const CallFacts& facts, std::string_view name) {
   return choice;
 }
 
-/// A rule does not count where its algorithm can't keep the order or have the plan that is asked
-/// for.
-std::optional<Choice> choose_by_rule(const CallFacts& facts, const Rules& rules, int64_t bytes) {
-  const Rule* const rule = rules.find(facts.collective, facts.shape, bytes);
+/// A rule does not count where its algorithm has no programs, or can't keep the order or have the
+/// plan that is asked for.
+std::optional<Choice> choose_by_rule(const CallFacts& facts, const ChoiceSources& sources) {
+  const Rule* const rule = sources.rules->find(facts.collective, facts.shape, sources.rule_bytes);
   if (rule == nullptr) return {};
   const Algorithm& algorithm = *rule->algorithm;
+  if (sources.root && !algorithm.is_for(facts.shape, *sources.root)) return {};
   if (facts.ordered && reduces(facts.collective) && !algorithm.keeps_order(facts.shape)) return {};
   if (algorithm.spec->planned && !facts.plans) return {};
   Choice choice{.algorithm = algorithm.name, .options = {}, .source = ChoiceSource::kRule};
@@ -96,12 +97,12 @@ std::optional<Choice> choose_by_rule(const CallFacts& facts, const Rules& rules,
 }
 
 /// The first source that knows. One that reckons with what messages cost belongs between the rules
-/// and the table. Who learns from calls names what it has found (worth_trying()).
+/// and the table, and before it what learns from calls; who does so behind the C interface names
+/// what it has found, of what worth_trying() says.
 Choice choose_by_first(const CallFacts& facts, const ChoiceSources& sources) {
   if (!sources.named.algorithm.empty()) return choose_named(facts, sources.named.algorithm);
   if (sources.rules != nullptr) {
-    if (const auto choice = choose_by_rule(facts, *sources.rules, sources.rule_bytes))
-      return *choice;
+    if (const auto choice = choose_by_rule(facts, sources)) return *choice;
   }
   return choose(facts);
 }

@@ -39,7 +39,8 @@ struct NamedChoice {
 struct ChoiceSources {
   NamedChoice named = {};
   const Rules* rules = nullptr;
-  int64_t rule_bytes = -1;  ///< that count for rules: CallFacts::block_bytes, or the mean
+  int64_t rule_bytes = -1;        ///< that count for rules: CallFacts::block_bytes, or the mean
+  std::optional<Rank> root = {};  ///< where it is said, rules' algorithms must have programs for it
 };
 
 /// A pure function of what all ranks of a group know alike. Whether there is an algorithm of the

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <random>
 
+#include "engine/algorithms/imported.h"
 #include "engine/tuner/choose.h"
 #include "engine/tuner/rules.h"
 #include "tests/job.h"
@@ -229,6 +230,37 @@ TEST(Rules, CountOnlyWhereTheirAlgorithmCanBeHad) {
   exchange.plans = false;
   EXPECT_EQ(source(reduction), ChoiceSource::kTable) << "it can't keep the order of ranks";
   EXPECT_EQ(source(exchange), ChoiceSource::kTable) << "there are no plans set by set";
+}
+
+TEST(Rules, CountOnlyForRootsThatTheirAlgorithmHasProgramsFor) {
+  const Shape job = shape_of({2, 2});
+  AlgorithmOptions to_last;
+  to_last.root = 3;
+  Programs programs;
+  for (const ProgramPtr& own :
+       build_all(*find_algorithm(Collective::kGather, "binomial").value(), job, to_last)) {
+    RankProgram program = *own;
+    program.algorithm = "for_the_last";
+    programs.push_back(std::make_shared<const RankProgram>(std::move(program)));
+  }
+  ASSERT_TRUE(add_imported(job, programs));
+  RuleSection section;
+  section.job.layout = "2x2";
+  Rule rule;
+  rule.collective = Collective::kGather;
+  rule.algorithm = find_algorithm(Collective::kGather, "for_the_last").value();
+  section.rules.push_back(rule);
+  const Rules rules = Rules::create(section, job).value();
+  const CallFacts facts{Collective::kGather, job, 8};
+  const auto choose_for = [&](std::optional<Rank> root) {
+    return choose(facts, {.named = {.pieces = 3}, .rules = &rules, .rule_bytes = 8, .root = root});
+  };
+  EXPECT_EQ(choose_for(3).algorithm, "for_the_last");
+  EXPECT_EQ(choose_for({}).source, ChoiceSource::kRule) << "some root has them";
+  const Choice other = choose_for(0);
+  EXPECT_EQ(other.source, ChoiceSource::kTable);
+  EXPECT_EQ(other.algorithm, choose(facts).algorithm);
+  EXPECT_EQ(other.pieces, 3u) << "what the call names counts all the same";
 }
 
 }  // namespace
