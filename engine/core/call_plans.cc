@@ -110,13 +110,13 @@ Status CallPlans::plan_transfers(const CallFacts& facts, std::span<const int64_t
                                  ? plans.find(facts.collective, facts.shape, hosts_,
                                               choice.options.root, facts.block_bytes)
                                  : plans.find(facts.collective, facts.shape, hosts_, counts));
-    if (!chosen && facts.collective == Collective::kAlltoall && !walk_seconds_) {
+    if (!chosen && choice.plan_rule == PlanRule::kBeatsWalk && !walk_seconds_) {
       std::vector<int> order(hosts_.size());
       std::iota(order.begin(), order.end(), 0);
       walk_seconds_ = walk_seconds(plans.fabric(), facts.shape, hosts_, order);
     }
     const double walk_ns = 1e9 * static_cast<double>(facts.block_bytes) * walk_seconds_.value_or(0);
-    if (chosen || plan_pays(*plan, facts.collective, walk_ns)) {
+    if (chosen || plan_pays(*plan, choice.plan_rule, walk_ns)) {
       if (!chosen) {
         IBCOLL_ASSIGN(algorithm, find_algorithm(facts.collective, choice.planned));
       }

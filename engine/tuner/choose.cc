@@ -128,7 +128,10 @@ Choice choose(const CallFacts& facts) {
     choice.algorithm = row.algorithms.front();
     choice.pieces = pieces_by(row.pieces, facts);
   }
-  if (!row.planned.empty() && is_worth_a_plan(facts)) choice.planned = row.planned;
+  if (!row.planned.empty() && is_worth_a_plan(facts)) {
+    choice.planned = row.planned;
+    choice.plan_rule = row.plan_rule;
+  }
   return choice;
 }
 
@@ -147,11 +150,10 @@ uint32_t choose_pieces(const Algorithm& algorithm, const CallFacts& facts,
   return pieces_by(row_for(facts).pieces, facts);
 }
 
-bool plan_pays(const TransferPlan& plan, Collective collective, double walk_ns) {
+bool plan_pays(const TransferPlan& plan, PlanRule rule, double walk_ns) {
   const auto time_ns = static_cast<double>(plan.time_ns);
-  if (collective == Collective::kGather) {
+  if (rule == PlanRule::kAtBound)
     return plan.keeps_time && time_ns <= kMostForOrder * static_cast<double>(plan.bound_ns);
-  }
   return time_ns < kWorthAPlan * walk_ns;
 }
 

@@ -23,9 +23,10 @@ struct Choice {
   AlgorithmOptions options;  ///< pacing and window; the rest is the caller's to set
   uint32_t pieces = 1;
   ChoiceSource source = ChoiceSource::kTable;
-  /// What is worth a plan, on a network that is known, to be taken where the plan pays (plan_pays);
-  /// else empty.
+  /// What is worth a plan, on a network that is known, to be taken where the plan pays by that rule
+  /// (plan_pays()); else empty.
   std::string_view planned = {};
+  PlanRule plan_rule = PlanRule::kBeatsWalk;
 };
 
 /// What a call names itself.
@@ -61,10 +62,10 @@ uint32_t choose_pieces(const Algorithm& algorithm, const CallFacts& facts,
 /// `plan`: where pieces must be small enough for tokens to be sent ahead.
 uint32_t relayed_pieces(int64_t block_bytes, const TransferPlan* plan = nullptr);
 
-/// Whether what Choice::planned names takes less time than what was chosen. `walk_ns`: alltoall:
-/// what a walk over the servers takes with blocks of this size, if every step lasts as long as its
-/// busiest link needs (planner/server_order.h).
-bool plan_pays(const TransferPlan& plan, Collective collective, double walk_ns);
+/// Whether what Choice::planned names is to be taken instead of what was chosen. `walk_ns`: where
+/// the rule asks for it, what a walk over the servers takes with blocks of this size, if every step
+/// lasts as long as its busiest link needs (planner/server_order.h).
+bool plan_pays(const TransferPlan& plan, PlanRule rule, double walk_ns);
 
 /// Whether waiting for tokens costs more than it saves at this block size: they are left out when a
 /// step is shorter than about ten token latencies.

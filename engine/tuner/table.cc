@@ -7,6 +7,7 @@ namespace {
 
 using enum Collective;
 using enum PieceRule;
+using enum PlanRule;
 
 constexpr int64_t kKb = 1024, kMb = 1024 * kKb;
 
@@ -110,7 +111,7 @@ constexpr ChoiceRow kTable[] = {
 
     {{kGather, kScatter}, kOneServer, kAny, {"linear"}},
     {{kGather}, kAlways, kAny, {"binomial"}},
-    {{kGather}, kAlways, above(kGatherTree), {"linear"}, kWhole, kPaced, kPlan},
+    {{kGather}, kAlways, above(kGatherTree), {"linear"}, kWhole, kPaced, kPlan, kAtBound},
     {{kScatter}, kAlways, kAny, {"binomial"}},
     {{kScatter}, kAlways, above(kGatherTree), {"linear"}},
     {{kGatherv, kScatterv}, kAlways, kAny, {"linear"}},

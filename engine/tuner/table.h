@@ -33,6 +33,12 @@ enum class PieceRule : uint8_t {
   kOwn,      ///< as the algorithm says (AlgorithmSpec::pieces)
 };
 
+/// When a plan is worth more than what a row names.
+enum class PlanRule : uint8_t {
+  kBeatsWalk,  ///< it takes less time than a walk over the servers
+  kAtBound,    ///< it takes hardly longer than any plan must, and its tokens are in time
+};
+
 struct ChoiceRow {
   Collectives collectives;
   Condition when = kAlways;
@@ -42,8 +48,9 @@ struct ChoiceRow {
   PieceRule pieces = PieceRule::kWhole;
   /// Free of tokens and gates at any size; else as the size asks for (choose_pacing).
   bool free = false;
-  /// What is taken instead on a network that is known, where a plan for it takes less time.
+  /// What is taken instead on a network that is known, where a plan for it pays; empty: nothing.
   std::string_view planned = {};
+  PlanRule plan_rule = PlanRule::kBeatsWalk;
 };
 
 /// A *block* of rows are those for the same collectives and conditions, which follow each other by

@@ -99,8 +99,8 @@ TEST(ContentionFreeTimes, AutoTakesAPlanForAGatherWhereItCostsNothing) {
         best = std::min(
             best, simulated_us(Collective::kGather, algorithm, shape, fabric, bytes, nullptr));
       }
-      const bool worth_a_plan = !choose({Collective::kGather, shape, bytes}).planned.empty();
-      if (!worth_a_plan || !plan_pays(*plan, Collective::kGather, 0))
+      const Choice choice = choose({Collective::kGather, shape, bytes});
+      if (choice.planned.empty() || !plan_pays(*plan, choice.plan_rule, 0))
         continue;  // small ones go by the tree for what messages cost their ranks
       ++planned;
       const double time =
