@@ -5,6 +5,7 @@
 
 #include "engine/algorithms/reduce_ring.h"
 #include "engine/algorithms/registry.h"
+#include "engine/algorithms/server_ring.h"
 #include "engine/algorithms/slots.h"
 #include "engine/schedule/builder.h"
 

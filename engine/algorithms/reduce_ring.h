@@ -1,31 +1,12 @@
 #pragma once
-/// The ring of reductions: ranks in the order of (server, local rank), so that each server has one
-/// connection in and one out whatever the placement of ranks.
+/// How blocks are combined along the ring of ranks (server_ring.h).
 
 #include <vector>
 
+#include "engine/algorithms/server_ring.h"
 #include "engine/schedule/builder.h"
 
 namespace ibcoll {
-
-struct RankRing {
-  std::vector<Rank> ranks;
-  size_t at = 0;  ///< this rank's place
-
-  RankRing(const Shape& shape, Rank me) {
-    for (int server = 0; server < shape.servers(); ++server) {
-      for (const Rank rank : shape.members(server)) {
-        if (rank == me) at = ranks.size();
-        ranks.push_back(rank);
-      }
-    }
-  }
-  size_t size() const { return ranks.size(); }
-  /// Places before this rank's.
-  size_t place_before(size_t distance) const { return (at + 2 * size() - distance) % size(); }
-  Rank next() const { return ranks[(at + 1) % size()]; }
-  Rank previous() const { return ranks[place_before(1)]; }
-};
 
 /// Combines along the ring: what is for place p goes from p + 1 round to p, each rank adding its
 /// own. `own(p)`: this rank's data for that place; it ends in `result`; `block(p)`: what scratch
