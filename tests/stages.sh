@@ -87,11 +87,17 @@ build_and_test() { # build_and_test PRESET TEST-PRESET
   fi
 }
 
-# sources EXTENSION...: the sources in the folders of folders.txt, but for those in $without, each ended by a zero.
+# The folders of folders.txt, but for those in $without, a line each.
+folders() {
+  local folder
+  for folder in $(awk '/^[a-z]/ && $1 != "transports" {print $1}' folders.txt) $(dirname -- */network_kind.h); do
+    case " ${without:-} " in *" $folder "*) ;; *) echo "$folder" ;; esac
+  done
+}
+# sources EXTENSION...: the sources in those folders, each ended by a zero.
 sources() {
   local folder extension patterns=()
-  for folder in $(awk '/^[a-z]/ && $1 != "transports" {print $1}' folders.txt) $(dirname -- */network_kind.h); do
-    case " ${without:-} " in *" $folder "*) continue ;; esac
+  for folder in $(folders); do
     for extension; do patterns+=("$folder/*.$extension"); done
   done
   git ls-files -z -- "${patterns[@]}"
@@ -111,14 +117,14 @@ lockstep_tests() {
   fi
 }
 
-# Lints the sources of the library, tools and tests; unchanged ones (by what the compiler sees) are
-# not read again.
+# Lints the sources of all folders but tests and examples, of which there is as much again, with their headers;
+# unchanged ones (by what the compiler sees) are not read again.
 tidy_is_clean() {
-  local cache=${XDG_CACHE_HOME:-$HOME/.cache}/ibcoll/tidy
+  local cache=${XDG_CACHE_HOME:-$HOME/.cache}/ibcoll/tidy without="tests docs/examples" headers
   mkdir -p "$cache"
   cmake --preset clang >/dev/null || return # for its compile commands
-  # Not the tests, of which there is as much again.
-  without="tests docs/examples" sources cc c | xargs -0 -n 1 -P "$(nproc)" bash tests/tidy.sh build-clang "$cache"
+  headers="/($(folders | paste -sd '|'))/"
+  sources cc c | xargs -0 -n 1 -P "$(nproc)" bash tests/tidy.sh build-clang "$cache" "$headers"
 }
 
 # The tests that need RDMA devices. In shells of their own: a package that can't be had fails this

@@ -1,8 +1,9 @@
 #!/bin/bash
-# tidy.sh BUILD-DIRECTORY CACHE-DIRECTORY FILE: runs clang-tidy on one source, unless the same text
-# with the same settings passed before. Says so of a source that this build does not compile.
+# tidy.sh BUILD-DIRECTORY CACHE-DIRECTORY HEADERS FILE: runs clang-tidy on one source and what it
+# includes of HEADERS, a regular expression of their paths, unless the same text with the same
+# settings passed before. Says so of a source that this build does not compile.
 set -euo pipefail
-build=$1 cache=$2 file=$3
+build=$1 cache=$2 headers=$3 file=$4
 # What the compiler sees, from the command that builds it.
 command=$(awk -v file="/$file\"" '/"command":/ {c = $0} /"file":/ && index($0, file) {print c; exit}' \
   "$build/compile_commands.json" | sed -e 's/^ *"command": "//' -e 's/",$//' -e 's/\\\(["\\]\)/\1/g')
@@ -20,6 +21,7 @@ if [ -z "$command" ]; then
 fi
 key=$({
   clang-tidy --version
+  echo "$headers"
   cat .clang-tidy
   cd "$build" && eval "${command/ -c / -E -c }" -o -
 } | sha256sum | cut -d' ' -f1)
@@ -27,5 +29,5 @@ key=$({
 # Of a source that several targets compile, this one command: clang-tidy would take each, also those
 # that need precompiled headers, which nobody has made.
 [ ${#flags[@]} -gt 0 ] || eval "flags=(${command#* })"
-clang-tidy --quiet "$file" -- "${flags[@]}" 2> >(grep -vE '^[0-9]+ warnings? generated' >&2) || exit 1
+clang-tidy --quiet --header-filter="$headers" "$file" -- "${flags[@]}" 2> >(grep -vE '^[0-9]+ warnings? generated' >&2) || exit 1
 touch "$cache/$key"
