@@ -51,7 +51,7 @@ std::map<std::string, Row> read_rows() {
     Row row;
     for (std::string word; words >> word;) {
       if (word == "all") row.all = true;
-      if (word != "all" && word != "-") row.allowed.insert(word);
+      if (word != "all" && word != "-" && word != "small") row.allowed.insert(word);
     }
     rows[folder] = row;
   }
