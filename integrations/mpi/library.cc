@@ -110,14 +110,10 @@ void take_constants(Library& mpi) {
     return;
   }
   if (find_symbol("ompi_mpi_comm_world") != nullptr) {
-#ifdef IBCOLL_HAVE_OPENMPI
     ibcoll_mpi_constants_openmpi(find_object, &mpi.constants);
-#endif
   } else if (!mpi.is_open_mpi && mpi.family != std::string_view("")) {
     // Those of MPICH, and of others that share its ABI.
-#ifdef IBCOLL_HAVE_MPICH
     ibcoll_mpi_constants_mpich(find_object, &mpi.constants);
-#endif
   }
 }
 

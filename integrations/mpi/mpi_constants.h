@@ -64,10 +64,9 @@ struct ibcoll_mpi_constants {
 /* Where a symbol of the program's MPI is; NULL: it has none. */
 typedef void* (*ibcoll_mpi_finder)(const char* name);
 
-/* Always there. */
 void ibcoll_mpi_constants_standard_abi(ibcoll_mpi_finder find,
                                        struct ibcoll_mpi_constants* constants);
-/* Each is there where the library was built with an MPI of the family. */
+/* Each leaves the constants as they are where no MPI of the family was installed at the build. */
 void ibcoll_mpi_constants_mpich(ibcoll_mpi_finder find, struct ibcoll_mpi_constants* constants);
 void ibcoll_mpi_constants_openmpi(ibcoll_mpi_finder find, struct ibcoll_mpi_constants* constants);
 
