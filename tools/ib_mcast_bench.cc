@@ -17,7 +17,7 @@
 #include "tools/frame/job.h"
 #include "tools/frame/progress.h"
 #include "tools/ib_mcast_bench/bench.h"
-#include "tools/ib_mcast_bench/report.h"
+#include "tools/ib_mcast_bench/mcast_report.h"
 
 namespace {
 

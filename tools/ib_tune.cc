@@ -13,9 +13,9 @@
 #include "engine/core/share.h"
 #include "studies/measure/collective_bench.h"
 #include "tools/frame/frame.h"
-#include "tools/ib_tune/report.h"
 #include "tools/ib_tune/settings.h"
 #include "tools/ib_tune/simulated.h"
+#include "tools/ib_tune/tune_report.h"
 
 namespace {
 

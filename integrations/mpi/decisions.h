@@ -10,7 +10,7 @@
 
 #include "engine/base/result.h"
 #include "integrations/mpi/contest.h"
-#include "integrations/mpi/report.h"
+#include "integrations/mpi/takeover_report.h"
 
 namespace ibcoll::mpi {
 

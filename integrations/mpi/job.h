@@ -11,8 +11,8 @@
 #include "integrations/mpi/contest.h"
 #include "integrations/mpi/decisions.h"
 #include "integrations/mpi/library.h"
-#include "integrations/mpi/report.h"
 #include "integrations/mpi/selection.h"
+#include "integrations/mpi/takeover_report.h"
 
 namespace ibcoll::mpi {
 

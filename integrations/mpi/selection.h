@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "integrations/mpi/report.h"
+#include "integrations/mpi/takeover_report.h"
 
 namespace ibcoll::mpi {
 

@@ -1,4 +1,4 @@
-#include "integrations/mpi/report.h"
+#include "integrations/mpi/takeover_report.h"
 
 #include <sstream>
 

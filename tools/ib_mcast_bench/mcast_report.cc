@@ -1,4 +1,4 @@
-#include "tools/ib_mcast_bench/report.h"
+#include "tools/ib_mcast_bench/mcast_report.h"
 
 #include <algorithm>
 

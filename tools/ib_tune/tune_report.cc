@@ -1,4 +1,4 @@
-#include "tools/ib_tune/report.h"
+#include "tools/ib_tune/tune_report.h"
 
 #include "engine/base/output.h"
 #include "engine/base/units.h"

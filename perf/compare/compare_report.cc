@@ -1,4 +1,4 @@
-#include "perf/compare/report.h"
+#include "perf/compare/compare_report.h"
 
 #include <algorithm>
 #include <cmath>
