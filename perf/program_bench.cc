@@ -20,12 +20,12 @@ namespace {
 
 using namespace ibcoll;
 
-struct Job {
+struct Layout {
   const char* name;
   int servers, ranks_per_server;
 };
-constexpr Job kJobs[] = {{"16x8", 16, 8},     {"128x8", 128, 8},     {"512x8", 512, 8},
-                         {"1280x8", 1280, 8}, {"12800x8", 12800, 8}, {"800x128", 800, 128}};
+constexpr Layout kLayouts[] = {{"16x8", 16, 8},     {"128x8", 128, 8},     {"512x8", 512, 8},
+                               {"1280x8", 1280, 8}, {"12800x8", 12800, 8}, {"800x128", 800, 128}};
 
 /// Whose program is built.
 struct Place {
@@ -72,8 +72,6 @@ double build_peak_bytes(const Algorithm& algorithm, const Shape& shape, Rank me,
   return 1024.0 * static_cast<double>(after.ru_maxrss - before.ru_maxrss);
 }
 
-/// Bytes of heap that a rank holds while a call of this program is under way: the program and the
-/// executor's state of the call.
 /// Of neighbour collectives: 26 neighbours a rank, in a periodic grid.
 AlgorithmOptions options_for(const Algorithm& algorithm, const Shape& shape) {
   AlgorithmOptions options;
@@ -85,6 +83,8 @@ AlgorithmOptions options_for(const Algorithm& algorithm, const Shape& shape) {
   return options;
 }
 
+/// Bytes of heap that a rank holds while a call of this program is under way: the program and the
+/// executor's state of the call.
 double call_bytes(const Algorithm& algorithm, const Shape& shape, Rank me,
                   const AlgorithmOptions& options) {
   perf::LoneBootstrap bootstrap(shape.ranks());
@@ -113,10 +113,10 @@ double call_bytes(const Algorithm& algorithm, const Shape& shape, Rank me,
   return heap_bytes() - before;
 }
 
-void build_program(benchmark::State& state, const Algorithm& algorithm, const Job& job,
+void build_program(benchmark::State& state, const Algorithm& algorithm, const Layout& layout,
                    const Place& place) {
-  const Shape shape =
-      *Shape::from_layout(std::vector<int>(job.servers, job.ranks_per_server), Placement::kBlock);
+  const Shape shape = *Shape::from_layout(std::vector<int>(layout.servers, layout.ranks_per_server),
+                                          Placement::kBlock);
   const Rank me = place.rank(shape.ranks());
   const AlgorithmOptions options = options_for(algorithm, shape);
   state.counters["build_peak_bytes"] =
@@ -144,12 +144,12 @@ int main(int argc, char** argv) {
   for (const Algorithm& algorithm : algorithms()) {
     // A plan of so many servers is not made; what follows one is as long as the plan.
     if (algorithm.spec->planned) continue;
-    for (const Job& job : kJobs) {
+    for (const Layout& layout : kLayouts) {
       for (const Place& place : kPlaces) {
         const std::string name = fmt::format("{}/{}/{}/{}", to_string(algorithm.collective),
-                                             algorithm.name, job.name, place.name);
+                                             algorithm.name, layout.name, place.name);
         const auto run = [&](benchmark::State& state) {
-          build_program(state, algorithm, job, place);
+          build_program(state, algorithm, layout, place);
         };
         benchmark::RegisterBenchmark(name.c_str(), run)->Unit(benchmark::kMicrosecond);
       }

@@ -50,7 +50,8 @@ struct Figures {
   }
 };
 
-struct Job {
+/// How a job is started.
+struct JobSettings {
   int servers = 1;    ///< emulated ones
   bool bare = false;  ///< ranks join and meet in a barrier, no more
 };
@@ -66,16 +67,17 @@ Result<ContextOptions> context_options(int ranks, int servers) {
 }
 
 /// What one rank does. `begin_ns`: when joining began. Gives the most of all ranks.
-Result<Figures> run_rank(Bootstrap& bootstrap, const Job& job, int64_t begin_ns) {
+Result<Figures> run_rank(Bootstrap& bootstrap, const JobSettings& settings, int64_t begin_ns) {
   Figures mine;
   mine.ranks = bootstrap.size();
-  mine.servers = job.servers;
+  mine.servers = settings.servers;
   mine.phase_ns[0] = now_ns() - begin_ns;
   std::unique_ptr<Context> context;
-  if (job.bare) {
+  if (settings.bare) {
     IBCOLL_TRY(bootstrap.barrier());
   } else {
-    IBCOLL_ASSIGN(const ContextOptions options, context_options(bootstrap.size(), job.servers));
+    IBCOLL_ASSIGN(const ContextOptions options,
+                  context_options(bootstrap.size(), settings.servers));
     IBCOLL_ASSIGN(context, Context::create(bootstrap, options));
     const StartClock& clock = context->job().start_clock();
     for (size_t i = 0; i < kStartPhases; ++i)
@@ -150,7 +152,7 @@ std::string all_of(std::FILE* stream) {
   return text;
 }
 
-Result<std::string> launch_by_fork(int ranks, const Job& job, int64_t begin_ns) {
+Result<std::string> launch_by_fork(int ranks, const JobSettings& settings, int64_t begin_ns) {
   int channel[2];
   if (pipe(channel) != 0) return fail_errno("can't make a pipe");
   const UniqueFd reading(channel[0]);
@@ -158,7 +160,7 @@ Result<std::string> launch_by_fork(int ranks, const Job& job, int64_t begin_ns) 
   LaunchOptions launch;
   launch.ranks = ranks;
   IBCOLL_ASSIGN(const int status, launch_processes(launch, [&](Bootstrap& bootstrap) {
-                  const Result<Figures> figures = run_rank(bootstrap, job, begin_ns);
+                  const Result<Figures> figures = run_rank(bootstrap, settings, begin_ns);
                   if (!figures) {
                     tools::complain(figures.error().message);
                     return 1;
@@ -179,13 +181,13 @@ Result<std::string> launch_by_fork(int ranks, const Job& job, int64_t begin_ns) 
 }
 
 /// By an MPI's launcher, which starts this program once more for each rank.
-Result<std::string> launch_by_mpi(const std::string& mpi, int ranks, const Job& job,
+Result<std::string> launch_by_mpi(const std::string& mpi, int ranks, const JobSettings& settings,
                                   int64_t begin_ns) {
   std::string command;
   for (const std::string& word : compare::local_launch(mpi, ranks)) command += word + " ";
   command +=
       fmt::format("'{}' --begin {} --servers {}{} </dev/null", compare::path_beside("start_bench"),
-                  begin_ns, job.servers, job.bare ? " --bare" : "");
+                  begin_ns, settings.servers, settings.bare ? " --bare" : "");
   std::FILE* const output = popen(command.c_str(), "r");
   if (output == nullptr) return fail_errno("can't start " + command);
   std::string text = all_of(output);
@@ -201,13 +203,14 @@ struct Options {
 };
 
 /// The run that started soonest.
-Result<Outcome> best_of(const Options& options, int ranks, const Job& job) {
+Result<Outcome> best_of(const Options& options, int ranks, const JobSettings& settings) {
   const char* const mpi = options.launcher == "mpirun" ? "openmpi" : "mpich";
   Outcome best;
   for (int run = 0; run < options.runs; ++run) {
     IBCOLL_ASSIGN(const Outcome one, timed([&](int64_t begin_ns) {
-                    return options.launcher == "fork" ? launch_by_fork(ranks, job, begin_ns)
-                                                      : launch_by_mpi(mpi, ranks, job, begin_ns);
+                    return options.launcher == "fork"
+                               ? launch_by_fork(ranks, settings, begin_ns)
+                               : launch_by_mpi(mpi, ranks, settings, begin_ns);
                   }));
     if (run == 0 || one.start_ns < best.start_ns) best = one;
   }
@@ -253,10 +256,10 @@ Status measure(const Options& options) {
 
 /// A rank of a job that a launcher has started: of the benchmark's (`begin_ns` is not 0), or a
 /// user's own, whose rank 0 says what there is to say without a view from outside.
-Status take_part(const Job& job, int64_t begin_ns, const std::string& path) {
+Status take_part(const JobSettings& settings, int64_t begin_ns, const std::string& path) {
   const int64_t joining_ns = now_ns();
   IBCOLL_ASSIGN(const std::unique_ptr<Bootstrap> bootstrap, join_job());
-  IBCOLL_ASSIGN(const Figures figures, run_rank(*bootstrap, job, joining_ns));
+  IBCOLL_ASSIGN(const Figures figures, run_rank(*bootstrap, settings, joining_ns));
   if (bootstrap->rank() != 0) return {};
   if (begin_ns != 0) {
     fmt::print("{}", to_line(figures));
@@ -277,7 +280,7 @@ Status take_part(const Job& job, int64_t begin_ns, const std::string& path) {
 int main(int argc, char** argv) {
   tools::CommandLine app("How long jobs take to start and to end, by phases");
   Options options;
-  Job job;
+  JobSettings settings;
   std::string ranks = "2,16,64";
   int64_t begin_ns = 0;
   app.option("--ranks", ranks, "numbers of ranks, one after the other").with_default();
@@ -292,7 +295,7 @@ int main(int argc, char** argv) {
       .with_default()
       .between(1, 1'000);
   app.option("--begin", begin_ns, "").group("");
-  app.flag("--bare", job.bare, "").group("");
+  app.flag("--bare", settings.bare, "").group("");
   tools::add_json_option(app, options.json, "one object for each number of ranks");
   app.footer(
       "A process that a launcher has started is a rank of that job, whose phases rank 0 writes.\n"
@@ -301,8 +304,8 @@ int main(int argc, char** argv) {
       "  start_bench --ranks 64 --servers 8 --launcher mpiexec --json -\n"
       "  mpirun -n 4 start_bench");
   return tools::run_tool(app, argc, argv, [&]() -> Status {
-    job.servers = options.servers;
-    if (started_by_launcher()) return take_part(job, begin_ns, options.json);
+    settings.servers = options.servers;
+    if (started_by_launcher()) return take_part(settings, begin_ns, options.json);
     for (const std::string_view part : split(ranks, ',')) {
       IBCOLL_ASSIGN(const int64_t count,
                     parse_integer(part, 1, kMaxLaunchRanks, "the number of ranks"));

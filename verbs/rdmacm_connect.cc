@@ -35,7 +35,7 @@ constexpr int kTurnedDown = 28;
 constexpr uint8_t kMineCounts = 1;
 
 /// Travels with a request for a connection.
-struct Request {
+struct ConnectRequest {
   uint64_t job = 0;
   int32_t from = -1;
   int32_t to = -1;
@@ -225,7 +225,7 @@ class CmConnector final : public Connector {
     const rdma_cm_event_type type = event->event;
     const int status = event->status;
     rdma_cm_id* id = event->id;
-    Request request;
+    ConnectRequest request;
     const bool mine_counts =
         type == RDMA_CM_EVENT_REJECTED && status == kTurnedDown &&
         event->param.conn.private_data_len > 0 &&
@@ -284,7 +284,7 @@ class CmConnector final : public Connector {
   }
 
   /// A peer asks for a connection.
-  Status accept(IdPtr id, const Request& request, int64_t now_ns) {
+  Status accept(IdPtr id, const ConnectRequest& request, int64_t now_ns) {
     if (request.job != job_ || request.to != me_ || !is_rank(request.from)) {
       log().debug("a request of another job was turned down");
       rdma_reject(id.get(), nullptr, 0);

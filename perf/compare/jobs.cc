@@ -108,40 +108,41 @@ Result<Jobs> Jobs::start(const std::vector<Contender>& contenders, int ranks, Ro
       if (!contenders[seat].run) execute(contenders[seat].command, path, static_cast<int>(seat));
       _exit(contenders[seat].run(*jobs.contest_, static_cast<int>(seat)));
     }
-    jobs.jobs_.push_back({contenders[seat].name, process});
+    jobs.processes_.push_back({contenders[seat].name, process});
   }
   return jobs;
 }
 
 Jobs::~Jobs() {
   if (!contest_) return;
-  for (const Job& job : jobs_) {
-    if (job.process > 0) kill(job.process, SIGTERM);
+  for (const Process& process : processes_) {
+    if (process.id > 0) kill(process.id, SIGTERM);
   }
-  for (Job& job : jobs_) {
+  for (Process& process : processes_) {
     // mpirun takes a moment to end its ranks; those that don't hear it end by themselves when the
     // driver is gone.
     const uint64_t begin = contest_now_ns();
-    while (job.process > 0 && waitpid(job.process, nullptr, WNOHANG) == 0) {
-      if (contest_now_ns() - begin > kGraceNs) kill(-job.process, SIGKILL);
+    while (process.id > 0 && waitpid(process.id, nullptr, WNOHANG) == 0) {
+      if (contest_now_ns() - begin > kGraceNs) kill(-process.id, SIGKILL);
       usleep(1000);
     }
   }
 }
 
-Status Jobs::reap(Job& job, bool expected) {
+Status Jobs::reap(Process& process, bool expected) {
   int status = 0;
-  if (waitpid(job.process, &status, expected ? 0 : WNOHANG) != job.process) return {};
-  job.process = -1;
+  if (waitpid(process.id, &status, expected ? 0 : WNOHANG) != process.id) return {};
+  process.id = -1;
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && expected) return {};
   if (WIFSIGNALED(status)) {
-    return fail(ErrorCode::kPeerFailed, "{} was killed by signal {}", job.name, WTERMSIG(status));
+    return fail(ErrorCode::kPeerFailed, "{} was killed by signal {}", process.name,
+                WTERMSIG(status));
   }
-  return fail(ErrorCode::kPeerFailed, "{} ended with status {}", job.name, WEXITSTATUS(status));
+  return fail(ErrorCode::kPeerFailed, "{} ended with status {}", process.name, WEXITSTATUS(status));
 }
 
 Result<std::vector<double>> Jobs::measure(size_t index, const Order& order) {
-  Job& job = jobs_[index];
+  Process& process = processes_[index];
   contest_seat& seat = contest_->seat[index];
   seat.collective = order.collective;
   seat.after_barrier = order.after_barrier ? 1 : 0;
@@ -149,7 +150,7 @@ Result<std::vector<double>> Jobs::measure(size_t index, const Order& order) {
   seat.batch_ns = order.batch_ns;
   seat.samples = static_cast<uint32_t>(std::clamp<int>(order.samples, 1, CONTEST_MAX_SAMPLES));
   seat.check = order.check ? 1 : 0;
-  __atomic_store_n(&seat.order, ++job.orders, __ATOMIC_RELEASE);
+  __atomic_store_n(&seat.order, ++process.orders, __ATOMIC_RELEASE);
   contest_wake(&seat.order);
 
   const uint32_t ranks = static_cast<uint32_t>(contest_->ranks);
@@ -157,12 +158,12 @@ Result<std::vector<double>> Jobs::measure(size_t index, const Order& order) {
   for (;;) {
     const uint32_t finished = __atomic_load_n(&seat.finished, __ATOMIC_ACQUIRE);
     if (__atomic_load_n(&seat.failed, __ATOMIC_ACQUIRE) == 2)
-      return fail(ErrorCode::kPeerFailed, "{}: {}", job.name, seat.error);
-    if (finished == ranks * job.orders) break;
+      return fail(ErrorCode::kPeerFailed, "{}: {}", process.name, seat.error);
+    if (finished == ranks * process.orders) break;
     if (interrupted()) return fail(ErrorCode::kPeerFailed, "interrupted");
-    IBCOLL_TRY(reap(job, false));
+    IBCOLL_TRY(reap(process, false));
     if (contest_now_ns() - begin > kPatienceNs)
-      return fail(ErrorCode::kDeadline, "{} did not answer within two minutes", job.name);
+      return fail(ErrorCode::kDeadline, "{} did not answer within two minutes", process.name);
     contest_sleep(&seat.finished, finished);
   }
   std::vector<double> calls(seat.samples, 0);
@@ -176,19 +177,19 @@ Result<std::vector<double>> Jobs::measure(size_t index, const Order& order) {
 }
 
 Status Jobs::finish() {
-  for (size_t i = 0; i < jobs_.size(); ++i) {
+  for (size_t i = 0; i < processes_.size(); ++i) {
     contest_->seat[i].quit = 1;
-    __atomic_store_n(&contest_->seat[i].order, ++jobs_[i].orders, __ATOMIC_RELEASE);
+    __atomic_store_n(&contest_->seat[i].order, ++processes_[i].orders, __ATOMIC_RELEASE);
     contest_wake(&contest_->seat[i].order);
   }
   const uint64_t begin = contest_now_ns();
-  for (Job& job : jobs_) {
+  for (Process& process : processes_) {
     siginfo_t ended{};
     while (machines_ && ended.si_pid == 0 && contest_now_ns() - begin < kGraceNs) {
-      waitid(P_PID, static_cast<id_t>(job.process), &ended, WEXITED | WNOWAIT | WNOHANG);
+      waitid(P_PID, static_cast<id_t>(process.id), &ended, WEXITED | WNOWAIT | WNOHANG);
       usleep(1000);
     }
-    if (!machines_ || ended.si_pid != 0) IBCOLL_TRY(reap(job, true));
+    if (!machines_ || ended.si_pid != 0) IBCOLL_TRY(reap(process, true));
   }
   return {};
 }

@@ -61,18 +61,19 @@ class Jobs {
   struct Unmap {
     void operator()(contest* shared) const;
   };
-  struct Job {
+  /// Of a contender: what has started its ranks.
+  struct Process {
     std::string name;
-    pid_t process = -1;
+    pid_t id = -1;
     uint32_t orders = 0;
   };
   Jobs() = default;
-  Status reap(Job& job, bool expected);
+  Status reap(Process& process, bool expected);
 
   std::unique_ptr<contest, Unmap> contest_;
   UniqueFd file_;
   bool machines_ = false;
-  std::vector<Job> jobs_;
+  std::vector<Process> processes_;
 };
 
 /// Set by SIGINT and SIGTERM once handle_interrupts() was called; measurements then fail.
