@@ -231,7 +231,9 @@ class Bench:
             raise RuntimeError(f"the tree does not build: {_first_error(output)}")
 
     def _bed_objects(self) -> list[Path]:
-        return sorted((self._build_dir / "CMakeFiles" / "ibcoll_bed_engine.dir").rglob("*.o"))
+        """What lockstep has of the engine: compiled for it, and what it shares with the library."""
+        folders = [self._build_dir / "CMakeFiles" / f"ibcoll_{target}.dir" for target in ("bed_engine", "plain", "algorithms")]
+        return sorted(path for folder in folders for path in folder.rglob("*.o"))
 
     @staticmethod
     def _write(path: Path, text: str) -> None:
