@@ -31,10 +31,14 @@ TESTS = {
         multicast_bound_test bcast_choice_test cxx_multicast_test c_api_sets_test multicast_limits_test multicast_random_test
         multicast_ending_test multicast_late_test multicast_faults_test cxx_multicast_ends_test ib_mcast_bench_test
         multicast_messages_test message_store_test""",
+    "engine/tuner": """choices_test bcast_choice_test rules_test job_rules_test reduction_order_test race_test graph_test
+        large_blocks_test context_options_test contention_free_times_test ib_tune_test""",
 }
 # Before those: what is named otherwise.
 NAMED_OTHERWISE = {
     "arrival_descriptor": "progress_test",
+    "choose": "choices_test rules_test",
+    "conditions": "choices_test",
     "linear_hash": "data_hash_test check_calls_test",
     "mail_parts": "rank_set_test",
     "messages": "multicast_messages_test rank_set_test",
@@ -47,10 +51,12 @@ NAMED_OTHERWISE = {
     "same_elements": "data_hash_test check_calls_test",
     "sends": "multicast_limits_test multicast_test multicast_faults_test",
     "shared_waits": "progress_test threads_test threads_health_test circles_of_threads_test",
+    "table": "choices_test",
     "turns": "threads_test threads_health_test",
     "wait_chains": "circles_of_threads_test waits_in_circles_test",
 }
-TOOLS_OF_TESTS = {"ib_mcast_bench_test": ["ib_mcast_bench", "ib_logp"], "multicast_bound_test": ["ib_logp"]}
+TOOLS_OF_TESTS = {"ib_mcast_bench_test": ["ib_mcast_bench", "ib_logp"], "multicast_bound_test": ["ib_logp"],
+                  "ib_tune_test": ["ib_tune", "ib_a2a_bench"]}  # fmt: skip
 
 LOCKSTEP_S = 20  # of what a mutant has
 TESTS_S = 60  # all it has
