@@ -1,5 +1,5 @@
 #pragma once
-/// Runs the programs of all ranks in thought: the inside of verify().
+/// Executes the programs of all ranks symbolically, without data: the inside of verify().
 
 #include <deque>
 #include <memory>
