@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "engine/base/clock.h"
-#include "engine/execute/idling.h"
+#include "engine/base/pause.h"
 #include "engine/execute/lane_runner.h"
 #include "engine/sharing/test_hooks.h"
 
@@ -202,7 +202,7 @@ void CallRunner::hurry(const Completion& completion) {
       ++call->moves;
       ++under_way_.moves;
     } else {
-      Idling::spin();
+      pause_core();
     }
   }
 }

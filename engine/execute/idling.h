@@ -51,16 +51,6 @@ class Idling {
   /// How long nothing has moved, as of the latest kSleep.
   int64_t waited_ns() const { return waited_ns_; }
 
-  static void spin() {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    asm volatile("yield" ::: "memory");
-#else
-    sched_yield();
-#endif
-  }
-
  private:
   IBCOLL_LIMIT(int, kSpins, 2000);
   IBCOLL_LIMIT(int, kYieldsBetweenClocks, 32);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "engine/base/pause.h"
 #include "engine/execute/idling.h"
 #include "engine/execute/wait_services.h"
 #include "engine/sharing/bell.h"
@@ -41,7 +42,7 @@ void poll_for(const WaitServices& services, Waiter& waiter, Idling& idling) {
     }
     switch (next) {
       case Idling::Next::kSpin:
-        Idling::spin();
+        pause_core();
         continue;
       case Idling::Next::kYield:
         waiter.yield();
