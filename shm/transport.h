@@ -92,6 +92,7 @@ class Transport final : public LocalTransport {
                     size_t& progress) override;
   Pull pull_combined(Rank peer, const MessageKey& key, void* target, size_t bytes, Combining& how,
                      size_t& progress) override;
+  size_t carry_out(const MessageKey& key, const ShortCall& call) override;
   bool retract(Rank peer, uint32_t ticket) override;
   void drop(uint64_t group) override;
   const std::string& trouble() const override { return trouble_; }
@@ -266,6 +267,15 @@ class Transport final : public LocalTransport {
   Offer offer_sparingly(Peer& peer, const MessageKey& key, const void* source, size_t bytes,
                         uint32_t& ticket);
   Offer no_memory(const Error& error);
+  /// Of an operation of a short call.
+  enum class ShortOutcome : uint8_t {
+    kDone,
+    kNotYet,  ///< the message has not come
+    kOther,   ///< it is to be carried out as offer() or pull() do
+  };
+  ShortOutcome send_short(const MessageKey& key, const ShortCall& call, const ShortOp& op);
+  ShortOutcome take_short(const MessageKey& key, const ShortCall& call, const ShortOp& op);
+  ShortOutcome carry_out(const MessageKey& key, const ShortCall& call, const ShortOp& op);
   void drop(const RingMessage& message);
   static bool ring_receipt_came_in(const Peer& peer, uint32_t ticket);
   Pull pull(Rank peer, const Wanted& wanted, size_t& progress);

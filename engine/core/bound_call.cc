@@ -70,7 +70,10 @@ Status BoundCall::bind(const CallArguments& arguments) {
   binding_[Buffer::kScratch] = {nullptr, nullptr, nullptr};
   told = told && binding_.told != nullptr && meaning_.block_bytes == size &&
          meaning_.purpose == given.purpose && reduction_ == given.reduction.meaning;
-  if (!told) tell_meaning(size);
+  if (!told) {
+    tell_meaning(size);
+    short_.forget();
+  }
   IBCOLL_TRY(!binding_.unequal                   ? bind_equal()
              : plan_.program->has_uneven_slots() ? bind_parts()
              : row.reduces                       ? bind_side_by_side()

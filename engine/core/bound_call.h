@@ -11,6 +11,7 @@
 #include "engine/core/call_blocks.h"
 #include "engine/core/group.h"
 #include "engine/core/lengths_phase.h"
+#include "engine/execute/short_program.h"
 
 namespace ibcoll {
 
@@ -44,6 +45,8 @@ class BoundCall {
       copy_aside();
     if (has_blocks_) [[unlikely]]
       blocks_->start();
+    else
+      short_.use(group_.state(), *plan_.program, binding_);
     binding_.time_limit_ns = arguments_.time_limit_ns;
     binding_.deadline_ns = arguments_.time_limit_ns == 0 ? 0 : now_ns() + arguments_.time_limit_ns;
   }
@@ -60,6 +63,10 @@ class BoundCall {
   /// What bind() has chosen.
   const CallPlan& plan() const { return plan_; }
   const RankProgram& program() const { return *plan_.program; }
+  /// The same as a list; null: there is none.
+  const ShortProgram* short_program() const {
+    return has_blocks_ || short_.ops().empty() ? nullptr : &short_;
+  }
   const Binding& binding() const { return binding_; }
   /// What Binding::told points to.
   const CallMeaning& meaning() const { return meaning_; }
@@ -87,6 +94,7 @@ class BoundCall {
   CallPlan plan_;
   Binding binding_;
   CallMeaning meaning_;
+  ShortProgram short_;
   uint64_t reduction_ = 0;        ///< in meaning_
   std::byte* scratch_ = nullptr;  ///< of the program
   std::byte* aside_ = nullptr;

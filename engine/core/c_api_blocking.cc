@@ -43,7 +43,7 @@ BlockingCalls::Known* BlockingCalls::find(const ibcoll_call& call) {
 Status BlockingCalls::carry_out(ibcoll_group& handle, const ibcoll_call& call) {
   if (Known* const known = find(call)) {
     latest_ = static_cast<size_t>(known - known_.data());
-    if (Status started = known->call->start(); !started) return started;
+    if (Status started = known->call->start(/*waits=*/true); !started) return started;
     return known->call->wait();
   }
   if (!Description::says_all(call)) {

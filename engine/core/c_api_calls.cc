@@ -109,7 +109,7 @@ Status ibcoll::c_api::carry_out(ibcoll_context& context, Call& call, const ibcol
   if (!arguments) return tl::unexpected<Error>(arguments.error());
   IBCOLL_TRY(check_graph(given, *arguments, call.group()));
   IBCOLL_TRY(call.prepare(*arguments));
-  IBCOLL_TRY(call.start());
+  IBCOLL_TRY(call.start(/*waits=*/true));
   return call.wait();
 }
 

@@ -29,7 +29,7 @@ Status Call::give_up(const Error& error) {
       {error.code, fmt::format("{}, for {}", error.message, to_string(collective()))}));
 }
 
-Status Call::start() {
+Status Call::start(bool waits) {
   Executor& executor = group_->services().executor;
   if (executor.failed()) [[unlikely]]
     return tl::unexpected<Error>(*executor.failed());
@@ -41,16 +41,16 @@ Status Call::start() {
   failure_ = {};
   bound_.begin();
   started_ = true;
-  return check_ == nullptr ? start_phases() : start_checked();
+  return check_ == nullptr ? start_phases(waits) : start_checked();
 }
 
 // All phases get their places in the group's order of calls when the call starts: other calls may
 // be posted before the later phases are.
 
-Status Call::start_phases() {
+Status Call::start_phases(bool waits) {
   const uint32_t first = group_->next_sequence();
   if (!bound_.asks_lengths()) [[likely]]
-    return post_data(first);
+    return post_data(first, waits);
   data_sequence_ = group_->next_sequence();
   return post_lengths(first);
 }
@@ -73,10 +73,14 @@ Status Call::post_lengths(uint32_t sequence) {
                                           completion_, sequence);
 }
 
-Status Call::post_data(uint32_t sequence) {
+Status Call::post_data(uint32_t sequence, bool waits) {
   completion_.then = check_ != nullptr && check_->is_due() ? after_data : nullptr;
-  return group_->services().executor.post(group_->state(), bound_.program(), bound_.binding(),
-                                          completion_, sequence);
+  Executor& executor = group_->services().executor;
+  if (const ShortProgram* const list = bound_.short_program()) {
+    return executor.post(group_->state(), bound_.program(), bound_.binding(), completion_, sequence,
+                         *list, waits);
+  }
+  return executor.post(group_->state(), bound_.program(), bound_.binding(), completion_, sequence);
 }
 
 Status Call::post_check() {

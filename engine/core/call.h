@@ -25,7 +25,8 @@ class Call {
   /// arguments when not under way.
   Status prepare(const CallArguments& arguments);
   /// Starts it; from then on under_way() tells. Again after it is done, as often as wanted.
-  Status start();
+  /// `waits`: wait() comes next.
+  Status start(bool waits = false);
   bool under_way() const { return started_ && !completion_.done; }
   Result<bool> test();
   Status wait();
@@ -52,9 +53,9 @@ class Call {
  private:
   Status give_up(const Error& error);
   Status start_checked();
-  Status start_phases();
+  Status start_phases(bool waits);
   Status post_lengths(uint32_t sequence);
-  Status post_data(uint32_t sequence);
+  Status post_data(uint32_t sequence, bool waits = false);
   Status post_check();
   // What follows a phase, from inside whatever makes progress.
   static void after_lengths(void* call);

@@ -18,6 +18,23 @@ IBCOLL_LIMIT(uint32_t, kUnasked, 16);
 /// core whose rank is in the call already.
 IBCOLL_LIMIT(int, kLooks, 32);
 
+/// What the messages of a call go by.
+MessageKey key_of(const GroupState& group, const RankProgram& program, const Binding& binding,
+                  uint32_t sequence) {
+  const uint32_t meant = static_cast<uint32_t>(program.hash) ^ binding.meaning;
+  return {group.key, sequence, meant, false, program.sends_locally_only};
+}
+
+/// How the one who has posted a call learns that it has finished.
+void tell(Completion& completion) {
+  completion.call = nullptr;
+  if (completion.then != nullptr) {
+    completion.then(completion.owner);
+  } else {
+    completion.done = true;
+  }
+}
+
 }  // namespace
 
 CallRunner::CallRunner(const LaneServices& services, CallsUnderWay& under_way,
@@ -47,21 +64,8 @@ Status CallRunner::post(GroupState& group, const RankProgram& program, const Bin
     return end.status();
   if (group.over) [[unlikely]]
     return tl::unexpected<Error>(*group.over);
-  PostedCall& call = take_call();
-  call.program = &program;
-  call.completion = &completion;
-  call.group = &group;
-  call.binding = binding;
-  if (binding.one_way) {
-    group.one_way = true;
-    if ((group.asking + sequence) % kUnasked == kUnasked - 1) call.binding.eager = false;
-  }
-  const uint32_t meant = static_cast<uint32_t>(program.hash) ^ binding.meaning;
-  call.key = {group.key, sequence, meant, false, program.sends_locally_only};
-  call.watch.begin();
-  completion.call = &call;
-  completion.done = false;
-  deadlines_.add(call);
+  PostedCall& call =
+      fill(group, program, binding, completion, key_of(group, program, binding, sequence));
   services_.disagreements.note(call);
   if (end.has_come()) [[unlikely]]
     return end.status();
@@ -70,6 +74,57 @@ Status CallRunner::post(GroupState& group, const RankProgram& program, const Bin
     return {};
   }
   start_or_give_up(call);
+  return go_on(call);
+}
+
+Status CallRunner::post_short(GroupState& group, const RankProgram& program, const Binding& binding,
+                              Completion& completion, uint32_t sequence, const ShortProgram& list,
+                              bool hurries) {
+  const JobEnd& end = services_.end;
+  const MessageKey key = key_of(group, program, binding, sequence);
+  const bool usual = record_ == nullptr && group.calls.may_start(sequence) && !end.has_come() &&
+                     !group.over && services_.disagreements.note_short(key, binding.told);
+  if (!usual) [[unlikely]]
+    return post(group, program, binding, completion, sequence);
+  if (end.has_come()) [[unlikely]]
+    return end.status();
+  if (binding.one_way) group.one_way = true;
+  const size_t done = list.carry_out(services_.local, group, key, binding, hurries ? kLooks : 1);
+  under_way_.unseen |= done > 0;
+  if (done < list.ops().size()) {
+    PostedCall& call = fill(group, program, binding, completion, key);
+    start_or_give_up(call);
+    call.skip(static_cast<uint32_t>(done));
+    return go_on(call);
+  }
+  if (group.calls.end(sequence)) start_waiting(group);
+  tell(completion);
+  return {};
+}
+
+/// A call that is to be posted.
+PostedCall& CallRunner::fill(GroupState& group, const RankProgram& program, const Binding& binding,
+                             Completion& completion, const MessageKey& key) {
+  PostedCall& call = take_call();
+  call.program = &program;
+  call.completion = &completion;
+  call.group = &group;
+  call.binding = binding;
+  if (binding.one_way) {
+    group.one_way = true;
+    if ((group.asking + key.sequence) % kUnasked == kUnasked - 1) call.binding.eager = false;
+  }
+  call.key = key;
+  call.watch.begin();
+  completion.call = &call;
+  completion.done = false;
+  deadlines_.add(call);
+  return call;
+}
+
+/// Moves a call on that has started.
+Status CallRunner::go_on(PostedCall& call) {
+  const JobEnd& end = services_.end;
   if (end.has_come()) [[unlikely]]
     return end.status();
   if (!call.queued) advance_alone(call);
@@ -281,13 +336,7 @@ void CallRunner::finish(PostedCall& call) {
   if (group.calls.end(call.key.sequence)) start_waiting(group);
   if (!without_cells_.empty() && call.outward) [[unlikely]]
     start_without_cell();
-  Completion& completion = *call.completion;
-  completion.call = nullptr;
-  if (completion.then != nullptr) {
-    completion.then(completion.owner);
-  } else {
-    completion.done = true;
-  }
+  tell(*call.completion);
 }
 
 bool CallRunner::stop_due() {

@@ -11,6 +11,7 @@
 #include "engine/execute/deadlines.h"
 #include "engine/execute/lane_services.h"
 #include "engine/execute/posted_call.h"
+#include "engine/execute/short_program.h"
 
 namespace ibcoll {
 
@@ -29,6 +30,12 @@ class CallRunner {
   /// See Executor::post(). The job ends where the thread does so inside.
   Status post(GroupState& group, const RankProgram& program, const Binding& binding,
               Completion& completion, uint32_t sequence);
+  /// The same of a call that is short, whose operations are carried out before anything is made
+  /// ready for a call that has to wait. Where `hurries`, they wait for about as long as hurry()
+  /// does.
+  Status post_short(GroupState& group, const RankProgram& program, const Binding& binding,
+                    Completion& completion, uint32_t sequence, const ShortProgram& list,
+                    bool hurries);
   /// Moves one call on that is waited for, if it is inside a server, for about as long as peers
   /// take to answer at once: a round of progress takes longer. It need not end by that.
   void hurry(const Completion& completion);
@@ -49,6 +56,9 @@ class CallRunner {
 
  private:
   PostedCall& take_call();
+  PostedCall& fill(GroupState& group, const RankProgram& program, const Binding& binding,
+                   Completion& completion, const MessageKey& key);
+  Status go_on(PostedCall& call);
   void queue(PostedCall& call);
   void start_waiting(GroupState& group);
   void start_without_cell();

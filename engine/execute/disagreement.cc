@@ -43,9 +43,7 @@ Disagreements::~Disagreements() = default;
 void Disagreements::note(const PostedCall& call) {
   if (call.group->by_arrival) [[unlikely]]
     return look_at_strays();
-  static constexpr CallMeaning kNothingTold;
-  board_.write(call.key.group, call.key.sequence, call.key.program,
-               call.binding.told != nullptr ? *call.binding.told : kNothingTold);
+  write_note(call.key, call.binding.told);
   if (!inquiries_.empty()) [[unlikely]]
     answer_inquiries(call);
   look_at_strays();

@@ -33,6 +33,15 @@ class Disagreements {
   // Calls by arrival are compared with nothing: what does not fit them is an internal error.
   /// Notes a call that is posted, and compares it with what others have said of it.
   void note(const PostedCall& call);
+  /// The same of one that is to be carried out at once, before it is posted if it has to be. False:
+  /// it must be posted first, since others have said something.
+  bool note_short(const MessageKey& key, const CallMeaning* told) {
+    if (!inquiries_.empty()) [[unlikely]]
+      return false;
+    write_note(key, told);
+    look_at_strays();
+    return true;
+  }
   /// `peer`, a rank of the job, has sent what does not fit the call; `text` says how.
   void mismatch(const PostedCall& call, Rank peer, const std::string& text);
   /// The mail of a rank of the job, on another server, does not fit the call: asks what it means.
@@ -72,6 +81,10 @@ class Disagreements {
   void look_at_what_is_left();
 
  private:
+  void write_note(const MessageKey& key, const CallMeaning* told) {
+    static constexpr CallMeaning kNothingTold;
+    board_.write(key.group, key.sequence, key.program, told != nullptr ? *told : kNothingTold);
+  }
   void compare(std::span<const LocalTransport::Stray> strays);
   void disagree(const CallKey& id, const CallMeaning& mine, Rank peer, const CallMeaning& theirs);
   void dispute(const CallKey& call, uint32_t program, const CallMeaning& mine, Rank peer);

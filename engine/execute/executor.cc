@@ -102,7 +102,7 @@ void Executor::wait_alone(const Completion& completion) {
   under_way_.waiting = nullptr;
 }
 
-Status Executor::wait(Completion& completion) {
+Status Executor::wait_on(Completion& completion) {
   if (shared_ != nullptr) [[unlikely]] {
     IBCOLL_TRY(shared_->wait(completion));
   } else if (!completion.done) {

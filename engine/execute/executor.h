@@ -97,6 +97,13 @@ class Executor {
               Completion& completion) {
     return post(group, program, binding, completion, next_sequence(group));
   }
+  /// The same of a call that is short; `waits`: wait() comes next. It may be done already when
+  /// this comes back.
+  Status post(GroupState& group, const RankProgram& program, const Binding& binding,
+              Completion& completion, uint32_t sequence, const ShortProgram& list, bool waits) {
+    const bool hurries = waits && waits_.manner == Idling::Manner::kSpin && shared_ == nullptr;
+    return calls_.post_short(group, program, binding, completion, sequence, list, hurries);
+  }
   /// The number of the group's next call, to be posted at once or later: what must not overtake it
   /// waits until then.
   static uint32_t next_sequence(GroupState& group) { return group.calls.take(); }
@@ -106,7 +113,13 @@ class Executor {
   /// True once it is done. An error ends the whole job: every later call gives the same one.
   Result<bool> test(Completion& completion);
   /// Progresses all calls until this one is done.
-  Status wait(Completion& completion);
+  Status wait(Completion& completion) {
+    const bool over =
+        completion.done && completion.error == nullptr && shared_ == nullptr && !end_.has_come();
+    if (over) [[likely]]
+      return {};
+    return wait_on(completion);
+  }
   /// Waits for what is no call of the program's, whose completion somebody sets done in progress,
   /// at most until then (now_ns(); 0: as long as it takes): completion.done says which it was. Ends
   /// with the job, but reports nobody as late and knows no deadline.
@@ -161,6 +174,7 @@ class Executor {
 
  private:
   void withdraw();
+  Status wait_on(Completion& completion);
   void wait_alone(const Completion& completion);
 
   Bootstrap& bootstrap_;

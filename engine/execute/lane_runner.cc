@@ -203,12 +203,7 @@ void LaneRunner::end_stream(LaneState& lane, const Stream& stream) {
 /// while. At once everybody would send first to whose exposure is first, not to whom most wait for.
 OpOutcome LaneRunner::advance_strands(LaneState& lane, const Stream& stream) {
   const Strands& strands = call().program->strands[stream.strands];
-  if (lane.open_strands == 0) {
-    lane.open_strands = static_cast<uint32_t>(strands.ends.size());
-    lane.strands.assign(lane.open_strands, {});
-    lane.pass = 0;
-    lane.idle_since_ns = 0;
-  }
+  if (lane.open_strands == 0) lane.begin_strands(strands);
   ++lane.pass;
   const uint32_t pieces = stream.once ? 1 : call().binding.pieces;
   const bool patient = operations_.is_patient() &&

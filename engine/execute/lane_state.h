@@ -74,6 +74,18 @@ struct LaneState {
   size_t progress = 0;  ///< bytes of a copy or pull, landings of an exposure, that is under way
   Queue<PendingPut> pending;
 
+  /// The stream that the lane has come to goes in strands: what stands before stream_position, in
+  /// the first piece, has been started.
+  void begin_strands(const Strands& of_stream) {
+    strands.assign(of_stream.ends.size(), {});
+    open_strands = 0;
+    for (const uint32_t end : of_stream.ends)
+      open_strands += static_cast<uint32_t>(end >= stream_position);
+    for (uint32_t place = 0; place < stream_position; ++place)
+      strands[of_stream.of[place]].next = place + 1;
+    pass = 0;
+    idle_since_ns = 0;
+  }
   bool finished() const { return next == size && pending.empty(); }
   /// How many operations are complete at most while a put at `position` is not. Operations of a
   /// relaxed run or of a stream that stand before it may still be open, or open again with the

@@ -70,6 +70,9 @@ struct PostedCall {
     lane.stream = from;
     lane.stream_first = from < streams.size() ? streams[from].first : ~uint32_t{0};
   }
+  /// Of one that has just started: the first operations of the local lane have been carried out, in
+  /// their order, and are complete. Streams have one piece.
+  void skip(uint32_t operations);
 
  private:
   bool touches_more_than(size_t bytes) const {

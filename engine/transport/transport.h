@@ -21,6 +21,7 @@
 #include "engine/bootstrap/bootstrap.h"
 #include "engine/schedule/shape.h"
 #include "engine/sharing/bell.h"
+#include "engine/transport/short_call.h"
 
 namespace ibcoll {
 
@@ -245,6 +246,11 @@ class LocalTransport {
   /// nothing more comes of it: kNotYet, and `how` says why.
   virtual Pull pull_combined(Rank peer, const MessageKey& key, void* target, size_t bytes,
                              Combining& how, size_t& progress) = 0;
+  /// Carries out operations of a call in their order, from the first one on: as far as messages
+  /// have come and there is room for those that are sent. Gives how many; the others are left to
+  /// the functions above, which messages that are not as expected are left to, too. `key.token` is
+  /// ignored.
+  virtual size_t carry_out(const MessageKey&, const ShortCall&) { return 0; }
   /// Takes back what was offered with that ticket: true once the peer will not read the source any
   /// more, whether it has read it or not. False: it may; to be asked again. Only of a group that is
   /// over: the peer drops the message when it learns that. The ticket has ended when this is true.

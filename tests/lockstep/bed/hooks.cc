@@ -84,6 +84,8 @@ std::span<const NarrowLimit> narrow_limits() {
       {"kExposureBytes", {320, 512, 1024}},
       {"kRemembered", {1, 2}},
       {"kUnasked", {1, 2}},
+      // Calls of a program before its operations are listed.
+      {"kUses", {0}},
       // Mails and notices.
       {"kMailsAtOnce", {1, 3}},
       {"kNoticesAtOnce", {1}},
