@@ -17,6 +17,7 @@ namespace {
 using testing::ApiRank;
 using ::testing::HasSubstr;
 using testing::launched;
+using testing::SharedFlags;
 
 /// What is wrong on a rank; empty: nothing.
 std::string sum_and_gather(const ApiRank& rank) {
@@ -125,8 +126,12 @@ TEST(DescribedCalls, MayBeDoneOnlyWhenAllHaveMadeThem) {
 
 /// Who looks at nothing else, as a thread makes the progress, learns of the job's end by it.
 TEST(DescribedCalls, MayBeDoneWhenTheJobHasEnded) {
-  const auto body = [](const ApiRank& rank) {
-    if (ibcoll_rank(rank.context) == 1) raise(SIGKILL);
+  SharedFlags& flags = SharedFlags::create();
+  const auto body = [&flags](const ApiRank& rank) {
+    if (ibcoll_rank(rank.context) == 1) {
+      flags.await(0, 1, 10'000);
+      raise(SIGKILL);
+    }
     rank.good(ibcoll_set_thread_level(rank.context, IBCOLL_THREAD_MULTIPLE), "level");
     rank.good(ibcoll_set_progress_thread(rank.context, 1), "thread");
     const ibcoll_call barrier = ibcoll_call_barrier(nullptr);
@@ -135,6 +140,7 @@ TEST(DescribedCalls, MayBeDoneWhenTheJobHasEnded) {
     if (!rank.good(ibcoll_call_init(ibcoll_world(rank.context), &barrier, &request), "request"))
       return;
     rank.good(ibcoll_start(request), "start");
+    flags.raise(0);
     while (ibcoll_may_be_done(request) == 0) usleep(1000);
     if (ibcoll_test(request, &done) != IBCOLL_ERR_PEER_FAILED)
       rank.complain("the test does not tell of the death");
