@@ -89,6 +89,7 @@ Status CallRunner::post_short(GroupState& group, const RankProgram& program, con
   if (end.has_come()) [[unlikely]]
     return end.status();
   if (binding.one_way) group.one_way = true;
+  completion.done = false;  // what follows the call may ask before it is told
   const size_t done = list.carry_out(services_.local, group, key, binding, hurries ? kLooks : 1);
   under_way_.unseen |= done > 0;
   if (done < list.ops().size()) {

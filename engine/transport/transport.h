@@ -246,10 +246,9 @@ class LocalTransport {
   /// nothing more comes of it: kNotYet, and `how` says why.
   virtual Pull pull_combined(Rank peer, const MessageKey& key, void* target, size_t bytes,
                              Combining& how, size_t& progress) = 0;
-  /// Carries out operations of a call in their order, from the first one on: as far as messages
-  /// have come and there is room for those that are sent. Gives how many; the others are left to
-  /// the functions above, which messages that are not as expected are left to, too. `key.token` is
-  /// ignored.
+  /// Carries out operations of a call in their order, as far as messages have come and there is
+  /// room for those that are sent; gives how many. The first one that is left is for the functions
+  /// above, which also say what is wrong with a message. `key.token` is ignored.
   virtual size_t carry_out(const MessageKey&, const ShortCall&) { return 0; }
   /// Takes back what was offered with that ticket: true once the peer will not read the source any
   /// more, whether it has read it or not. False: it may; to be asked again. Only of a group that is
