@@ -6,7 +6,7 @@
 #include <iostream>
 #include <sstream>
 
-#include "engine/base/plot.h"
+#include "studies/drawing/plot.h"
 
 int main(int argc, char** argv) {
   using namespace ibcoll;

@@ -15,6 +15,7 @@
 #include "engine/algorithms/registry.h"
 #include "engine/execute/executor.h"
 #include "perf/support/empty_transports.h"
+#include "studies/measure/graph_patterns.h"
 
 namespace {
 
@@ -79,7 +80,7 @@ AlgorithmOptions options_for(const Algorithm& algorithm, const Shape& shape) {
   const int ranks = shape.ranks();
   int a = 4, b = 4;
   while (2 * a * a * b <= ranks && ranks % (2 * a * b) == 0) (a == b ? b : a) *= 2;
-  options.graph = *parse_graph(fmt::format("grid:{}x{}x{}", a, b, ranks / (a * b)), shape);
+  options.graph = *measure::parse_graph(fmt::format("grid:{}x{}x{}", a, b, ranks / (a * b)), shape);
   return options;
 }
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "engine/base/json.h"
-#include "engine/base/plot_axis.h"
 #include "engine/base/stats.h"
-#include "engine/base/svg.h"
+#include "studies/drawing/plot_axis.h"
+#include "studies/drawing/svg.h"
 
 namespace {
 

@@ -13,9 +13,9 @@
 
 #include "engine/base/json_lines.h"
 #include "engine/base/output.h"
-#include "engine/base/plot.h"
 #include "engine/base/table.h"
 #include "engine/base/units.h"
+#include "studies/drawing/plot.h"
 #include "studies/mapping/bounds.h"
 #include "studies/mapping/fabric_network.h"
 #include "studies/mapping/gilmore_lawler.h"

@@ -7,10 +7,10 @@
 #include "engine/base/output.h"
 #include "engine/base/table.h"
 #include "engine/base/units.h"
+#include "studies/fabrics/analysis.h"
+#include "studies/fabrics/draw_fabric.h"
+#include "studies/fabrics/export.h"
 #include "tools/frame/frame.h"
-#include "topology/analysis.h"
-#include "topology/draw_fabric.h"
-#include "topology/export.h"
 #include "topology/readers/readers.h"
 #include "topology/spec.h"
 

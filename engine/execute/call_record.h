@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "engine/schedule/program.h"
-#include "engine/schedule/recording.h"
+#include "engine/schedule/rank_record.h"
 
 namespace ibcoll {
 

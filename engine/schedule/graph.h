@@ -5,7 +5,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "engine/base/result.h"
@@ -104,13 +103,5 @@ class Graph {
 
 /// What two ranks do not agree on: how many edges lead from the one to the other.
 std::string disagreement(Rank from, uint64_t sends, Rank to, uint64_t expects);
-
-/// Edges of a pattern: "ring:K", to and from the K ranks on either side; "grid:AxBxC", all
-/// neighbours in a periodic grid of any number of dimensions, diagonals too, whose sizes multiply
-/// to the ranks; "random:K:SEED", K edges out of each rank; else the name of a file with a line
-/// "source destination" an edge.
-Result<std::shared_ptr<const Graph>> parse_graph(std::string_view pattern, const Shape& shape);
-/// "ring:K, grid:AxBxC, ...": for help texts.
-const char* graph_patterns();
 
 }  // namespace ibcoll

@@ -11,7 +11,7 @@
 
 #include "engine/base/result.h"
 #include "engine/core/context.h"
-#include "engine/schedule/recording.h"
+#include "studies/drawing/recording.h"
 #include "studies/measure/contenders.h"
 #include "studies/measure/traffic.h"
 

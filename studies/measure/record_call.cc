@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/bootstrap/clock_offset.h"
+#include "studies/measure/clock_offset.h"
 
 namespace ibcoll::measure {
 namespace {

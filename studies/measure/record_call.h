@@ -6,7 +6,7 @@
 
 #include "engine/core/call.h"
 #include "engine/core/context.h"
-#include "engine/schedule/recording.h"
+#include "studies/drawing/recording.h"
 
 namespace ibcoll::measure {
 

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "engine/base/plot_axis.h"
-#include "engine/base/svg.h"
 #include "engine/base/units.h"
 #include "engine/planner/contention_free/model.h"
+#include "studies/drawing/plot_axis.h"
+#include "studies/drawing/svg.h"
 
 namespace ibcoll::contention_free {
 

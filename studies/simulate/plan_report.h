@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/base/plot.h"
+#include "studies/drawing/plot.h"
 #include "studies/simulate/plan_study.h"
 
 namespace ibcoll::sim {

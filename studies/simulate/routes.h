@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "engine/base/result.h"
+#include "studies/fabrics/lanes.h"
 #include "studies/simulate/event_queue.h"
 #include "topology/fabric.h"
-#include "topology/lanes.h"
 
 namespace ibcoll::sim {
 

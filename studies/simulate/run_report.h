@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/plot.h"
+#include "studies/drawing/plot.h"
 #include "studies/simulate/collective.h"
 
 namespace ibcoll::sim {

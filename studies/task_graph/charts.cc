@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/base/plot.h"
+#include "studies/drawing/plot.h"
 
 namespace ibcoll::task_graph {
 

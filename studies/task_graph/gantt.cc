@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "engine/base/plot_axis.h"
-#include "engine/base/svg.h"
+#include "studies/drawing/plot_axis.h"
+#include "studies/drawing/svg.h"
 
 namespace ibcoll::task_graph {
 

@@ -1,10 +1,9 @@
-// Graphs of neighbours: what they know, patterns and files, which messages the algorithms send, and
-// how large their programs are.
+// Graphs of neighbours: what they know, which messages the algorithms send, and how large their
+// programs are.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <map>
 #include <set>
 
@@ -12,6 +11,7 @@
 #include "engine/schedule/json.h"
 #include "engine/schedule/verifier.h"
 #include "engine/tuner/choose.h"
+#include "studies/measure/graph_patterns.h"
 #include "tests/graphs.h"
 #include "tests/sweep.h"
 
@@ -19,17 +19,11 @@ namespace ibcoll {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using testing::shape_of;
 
 constexpr Collective kNeighborCalls[] = {
     Collective::kNeighborAllgather, Collective::kNeighborAllgatherv, Collective::kNeighborAlltoall,
     Collective::kNeighborAlltoallv, Collective::kNeighborAlltoallw};
-
-std::string refused(std::string_view pattern, const Shape& shape) {
-  const auto graph = parse_graph(pattern, shape);
-  return graph ? "taken" : graph.error().message;
-}
 
 TEST(Graph, KnowsWhichEdgeIsWhich) {
   const Shape shape = shape_of({2, 1});
@@ -77,31 +71,6 @@ TEST(Graph, PartsOfRanksThatAgreeAddUpToNothing) {
     EXPECT_EQ(open[0], 0u) << name;
     EXPECT_EQ(open[1], 0u) << name;
   }
-}
-
-TEST(GraphPatterns, AreThoseOfTheirNames) {
-  EXPECT_EQ(parse_graph("grid:4x4x4", shape_of({64})).value()->destinations(5).size(), 26u);
-  EXPECT_EQ(parse_graph("ring:2", shape_of({8})).value()->totals().edges, 32u);
-  EXPECT_THAT(parse_graph("ring:1", shape_of({5})).value()->destinations(0), ElementsAre(1, 4));
-  EXPECT_EQ(parse_graph("random:3:1", shape_of({8})).value()->totals().edges, 24u);
-  EXPECT_EQ(parse_graph("grid:2x1", shape_of({2})).value()->totals().edges, 16u);
-}
-
-TEST(GraphPatterns, SayWhatIsWrong) {
-  const Shape shape = shape_of({8});
-  EXPECT_THAT(refused("grid:2x3", shape), HasSubstr("must multiply to the 8 ranks"));
-  EXPECT_THAT(refused("ring:-1", shape), HasSubstr("ring:K"));
-  EXPECT_THAT(refused("ring:", shape), HasSubstr("ring:K"));
-  EXPECT_THAT(refused("random:2", shape), HasSubstr("random:K:SEED"));
-  EXPECT_THAT(refused("no such file", shape), HasSubstr("no such file"));
-  const std::string path = ::testing::TempDir() + "/ibcoll_graph_" + std::to_string(getpid());
-  std::ofstream(path) << "# two edges\n0 1\n\n1 7\n";
-  EXPECT_EQ(parse_graph(path, shape).value()->totals().edges, 2u);
-  std::ofstream(path) << "0 1\n3\n";
-  EXPECT_EQ(refused(path, shape), path + ": line 2: a line is 'source destination'");
-  std::ofstream(path) << "0 1\n3 8\n";
-  EXPECT_THAT(refused(path, shape), HasSubstr(path + ": line 2: "));
-  std::remove(path.c_str());
 }
 
 /// What crosses between servers: messages by pair of servers, and blocks.
@@ -152,7 +121,7 @@ TEST(NeighborPrograms, DirectSendsOneMessageAnEdge) {
 
 TEST(NeighborPrograms, AreSmallInJobsOfManyRanks) {
   const Shape shape = shape_of(std::vector<int>(128, 32));
-  const auto graph = parse_graph("grid:16x16x16", shape).value();
+  const auto graph = measure::parse_graph("grid:16x16x16", shape).value();
   for (const Collective collective : kNeighborCalls) {
     for (const char* name : {"direct", "aggregated"}) {
       const auto& algorithm = *find_algorithm(collective, name).value();
@@ -200,8 +169,8 @@ TEST(NeighborPrograms, AreReadBackFromFiles) {
 
 TEST(NeighborChoice, FollowsFromWhatAllRanksKnow) {
   const Shape shape = shape_of(std::vector<int>(8, 8));
-  const auto dense = parse_graph("grid:4x4x4", shape).value();
-  const auto sparse = parse_graph("ring:1", shape).value();
+  const auto dense = measure::parse_graph("grid:4x4x4", shape).value();
+  const auto sparse = measure::parse_graph("ring:1", shape).value();
   const auto choice = [&](const Graph& graph, int64_t bytes) {
     return choose({.collective = Collective::kNeighborAlltoall,
                    .shape = shape,

@@ -1,4 +1,4 @@
-/// Shapes, the builder, files and drawings of schedules, and the tool that shows them.
+/// Shapes, the builder, files of schedules, and the tool that shows and draws them.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,14 +13,11 @@
 
 #include "engine/algorithms/registry.h"
 #include "engine/base/json.h"
-#include "engine/base/svg.h"
 #include "engine/schedule/builder.h"
 #include "engine/schedule/describe.h"
-#include "engine/schedule/draw.h"
 #include "engine/schedule/json.h"
 #include "engine/schedule/layout.h"
 #include "engine/schedule/op_kinds.h"
-#include "engine/schedule/timeline.h"
 #include "tests/places.h"
 #include "tests/tool.h"
 
@@ -208,42 +205,6 @@ TEST(ScheduleJson, RefusesWithThePlace) {
   EXPECT_FALSE(parse_schedule(""));
   EXPECT_FALSE(parse_schedule("[]"));
   EXPECT_FALSE(parse_schedule("{\"schedule\":1}"));
-}
-
-TEST(Drawing, TimeIsWhatTheScheduleAllows) {
-  // Four ranks that send one block at a time to three servers: three blocks long, plus latencies.
-  const Shape shape = parse_layout("4x1").value();
-  const auto end = [&](const char* name, Pacing pacing) {
-    double end = 0;
-    const Programs programs =
-        build_all(algorithm_of(Collective::kAlltoall, name), shape, {pacing, 1});
-    for (const Activity& activity : timeline(shape, programs)) {
-      end = std::max(end, activity.arrival);
-    }
-    return end;
-  };
-  EXPECT_DOUBLE_EQ(end("linear", Pacing::kFree), 0.25 + 3 + 0.25);
-  // Each further step waits for the block to land and for the token to come back.
-  EXPECT_DOUBLE_EQ(end("two_level_ring", Pacing::kGateToken), 3 * (0.25 + 1 + 0.25));
-}
-
-TEST(Drawing, ShowsEveryPut) {
-  const Shape shape = parse_layout("3,1,2").value();
-  const Programs programs = build_all(algorithm_of(Collective::kAlltoall, "two_level_ring"), shape);
-  const std::string svg = draw(shape, programs, "a <title>");
-  EXPECT_THAT(svg, HasSubstr("a &lt;title&gt;"));
-  for (const auto& program : programs) {
-    for (const Op& op : program->lane(Lane::kSend)) {
-      if (op.kind != OpKind::kPut) continue;
-      EXPECT_THAT(svg, HasSubstr(xml_escape(describe(op))));
-    }
-  }
-}
-
-TEST(Drawing, ManyRanksStaySmall) {
-  const Shape shape = parse_layout("24x8").value();
-  const Programs programs = build_all(algorithm_of(Collective::kAlltoall, "two_level_ring"), shape);
-  EXPECT_LT(draw(shape, programs, "").size(), 600'000u);
 }
 
 /// Runs ib_sched and gives its exit code; `output` gets standard output and error.

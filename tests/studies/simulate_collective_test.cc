@@ -5,6 +5,7 @@
 
 #include "engine/schedule/layout.h"
 #include "engine/schedule/verifier.h"
+#include "studies/measure/graph_patterns.h"
 #include "studies/simulate/blocking_model.h"
 #include "studies/simulate/collective.h"
 #include "topology/generators.h"
@@ -63,7 +64,7 @@ TEST_P(SimulatedSweep, EveryAlgorithmDelivers) {
             options.network.level = level;
             options.run.pieces = 2;
             if (has_graph(algorithm.collective))
-              options.algorithm.graph = parse_graph("random:3:1", shape).value();
+              options.algorithm.graph = measure::parse_graph("random:3:1", shape).value();
             options.run.control_bytes = 0;
             options.run.jitter = 0.3;
             options.run.skew_ns = 1000;

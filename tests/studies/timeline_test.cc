@@ -8,10 +8,10 @@
 #include <map>
 
 #include "engine/algorithms/registry.h"
-#include "engine/bootstrap/clock_offset.h"
-#include "engine/schedule/draw.h"
 #include "engine/schedule/layout.h"
 #include "engine/schedule/verifier.h"
+#include "studies/drawing/draw.h"
+#include "studies/measure/clock_offset.h"
 #include "studies/measure/record_call.h"
 #include "tests/job.h"
 
@@ -164,7 +164,8 @@ TEST(Timeline, ClocksOfOneMachineAreOne) {
   job.shape = Shape::single_server(3);
   EXPECT_EQ(run_job(job,
                     [](const RankView& rank) {
-                      const auto clock = measure_clock_offset(rank.context.job().bootstrap());
+                      const auto clock =
+                          measure::measure_clock_offset(rank.context.job().bootstrap());
                       if (!rank.good(clock, "clock")) return;
                       if (clock->offset_ns != 0 || clock->error_ns != 0) rank.complain("apart");
                     }),

@@ -19,6 +19,7 @@
 #include "engine/schedule/layout.h"
 #include "engine/tuner/choose.h"
 #include "studies/measure/built_in.h"
+#include "studies/measure/graph_patterns.h"
 #include "tests/places.h"
 
 namespace ibcoll {
@@ -187,7 +188,7 @@ void add_graphs(Collective collective, std::string& text) {
     const Shape shape = laid_out(layout);
     add(layout, "no graph", shape, nullptr);
     for (const std::string& pattern : patterns)
-      add(layout, pattern, shape, parse_graph(pattern, shape).value().get());
+      add(layout, pattern, shape, measure::parse_graph(pattern, shape).value().get());
   }
   const Shape shape = laid_out("2x2");
   for (size_t edges = 0; edges <= 8; ++edges)

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "engine/bootstrap/launch.h"
-#include "engine/transport/exchange_addresses.h"
+#include "studies/task_graph/run/exchange_addresses.h"
 #include "tests/command.h"
 #include "tests/launched.h"
 #include "tests/places.h"
@@ -90,7 +90,8 @@ void exchange_in_order(const TransportOptions& options, uint64_t seed) {
     for (size_t i = 0; i < source.size(); ++i) source[i] = pattern(me, peer, i, 0);
     const MemoryKey from = (*network)->register_memory(source.data(), source.size()).value();
     const MemoryKey to = (*network)->register_memory(target.data(), target.size()).value();
-    const auto places = exchange_addresses(bootstrap, **network, target.data(), to).value();
+    const auto places =
+        task_graph::exchange_addresses(bootstrap, **network, target.data(), to).value();
     const auto length = [](size_t round) { return 1 + round * 977 % (kMost - 1); };
     Patience patience(**network);
     for (size_t round = 0; round < kRounds; ++round) {
@@ -152,7 +153,8 @@ TEST_F(Ucx, WhatHasLeftNeedsTheRankNoMore) {
     ASSERT_TRUE(network) << network.error().message;
     std::vector<std::byte> memory(8 << 20);
     const MemoryKey key = (*network)->register_memory(memory.data(), memory.size()).value();
-    const auto places = exchange_addresses(bootstrap, **network, memory.data(), key).value();
+    const auto places =
+        task_graph::exchange_addresses(bootstrap, **network, memory.data(), key).value();
     Patience patience(**network);
     if (bootstrap.rank() == 0) {
       (*network)->post_for(1);
@@ -182,7 +184,8 @@ TEST_F(Ucx, ACallIsHeldByWhatItHasPostedAlone) {
     ASSERT_TRUE(network) << network.error().message;
     std::vector<std::byte> memory(8 << 20);
     const MemoryKey key = (*network)->register_memory(memory.data(), memory.size()).value();
-    const auto places = exchange_addresses(bootstrap, **network, memory.data(), key).value();
+    const auto places =
+        task_graph::exchange_addresses(bootstrap, **network, memory.data(), key).value();
     Patience patience(**network);
     const Rank peer = 1 - bootstrap.rank();
     ASSERT_TRUE(patience.until([&] { return (*network)->signal(peer, 0); }));
@@ -223,7 +226,7 @@ TEST_F(Ucx, AWriteToMemoryThatIsNotRegisteredIsRefused) {
     ASSERT_TRUE(network) << network.error().message;
     std::vector<std::byte> memory(4096, std::byte{7});
     const MemoryKey key = (*network)->register_memory(memory.data(), 2048).value();
-    auto places = exchange_addresses(bootstrap, **network, memory.data(), key).value();
+    auto places = task_graph::exchange_addresses(bootstrap, **network, memory.data(), key).value();
     Patience patience(**network);
     if (bootstrap.rank() == 0) {
       const std::vector<std::byte> source(2049);

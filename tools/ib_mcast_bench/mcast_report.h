@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/plot.h"
 #include "engine/schedule/shape.h"
+#include "studies/drawing/plot.h"
 #include "tools/ib_mcast_bench/bench.h"
 
 namespace ibcoll::tools {

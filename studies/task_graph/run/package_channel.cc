@@ -5,7 +5,7 @@
 #include <array>
 #include <set>
 
-#include "engine/transport/exchange_addresses.h"
+#include "studies/task_graph/run/exchange_addresses.h"
 
 namespace ibcoll::task_graph {
 

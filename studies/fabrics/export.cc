@@ -1,4 +1,4 @@
-#include "topology/export.h"
+#include "studies/fabrics/export.h"
 
 #include <map>
 

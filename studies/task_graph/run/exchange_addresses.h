@@ -6,7 +6,7 @@
 #include "engine/bootstrap/bootstrap.h"
 #include "engine/transport/transport.h"
 
-namespace ibcoll {
+namespace ibcoll::task_graph {
 
 /// Collective: where the memory that every rank gives lies, and the keys to it, by rank. To be
 /// released when no put to it is under way.
@@ -14,4 +14,4 @@ Result<std::vector<RemoteAddress>> exchange_addresses(Bootstrap& bootstrap,
                                                       NetworkTransport& network, const void* base,
                                                       const MemoryKey& key);
 
-}  // namespace ibcoll
+}  // namespace ibcoll::task_graph

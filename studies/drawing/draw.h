@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "engine/schedule/timeline.h"
+#include "studies/drawing/timeline.h"
 
 namespace ibcoll {
 

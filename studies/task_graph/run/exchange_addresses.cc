@@ -1,8 +1,8 @@
-#include "engine/transport/exchange_addresses.h"
+#include "studies/task_graph/run/exchange_addresses.h"
 
 #include <array>
 
-namespace ibcoll {
+namespace ibcoll::task_graph {
 
 Result<std::vector<RemoteAddress>> exchange_addresses(Bootstrap& bootstrap,
                                                       NetworkTransport& network, const void* base,
@@ -27,4 +27,4 @@ Result<std::vector<RemoteAddress>> exchange_addresses(Bootstrap& bootstrap,
   return addresses;
 }
 
-}  // namespace ibcoll
+}  // namespace ibcoll::task_graph

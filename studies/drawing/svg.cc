@@ -1,4 +1,4 @@
-#include "engine/base/svg.h"
+#include "studies/drawing/svg.h"
 
 #include <fmt/format.h>
 

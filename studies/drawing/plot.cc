@@ -1,4 +1,4 @@
-#include "engine/base/plot.h"
+#include "studies/drawing/plot.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,8 +7,8 @@
 #include <span>
 
 #include "engine/base/json_lines.h"
-#include "engine/base/plot_axis.h"
-#include "engine/base/svg.h"
+#include "studies/drawing/plot_axis.h"
+#include "studies/drawing/svg.h"
 
 namespace ibcoll {
 namespace {

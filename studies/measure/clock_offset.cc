@@ -1,4 +1,4 @@
-#include "engine/bootstrap/clock_offset.h"
+#include "studies/measure/clock_offset.h"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 #include "engine/base/clock.h"
 #include "engine/bootstrap/machine.h"
 
-namespace ibcoll {
+namespace ibcoll::measure {
 namespace {
 
 constexpr int kBarriers = 20;
@@ -38,4 +38,4 @@ Result<ClockOffset> measure_clock_offset(Bootstrap& bootstrap) {
   return ClockOffset{low + (high - low) / 2, (high - low) / 2};
 }
 
-}  // namespace ibcoll
+}  // namespace ibcoll::measure

@@ -1,4 +1,4 @@
-#include "engine/schedule/draw.h"
+#include "studies/drawing/draw.h"
 
 #include <fmt/format.h>
 
@@ -7,9 +7,9 @@
 #include <tuple>
 #include <vector>
 
-#include "engine/base/svg.h"
 #include "engine/schedule/describe.h"
-#include "engine/schedule/timeline.h"
+#include "studies/drawing/svg.h"
+#include "studies/drawing/timeline.h"
 
 namespace ibcoll {
 

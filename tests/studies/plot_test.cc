@@ -1,6 +1,6 @@
 // Pictures: the SVG writer and the charts.
 
-#include "engine/base/plot.h"
+#include "studies/drawing/plot.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 #include <regex>
 #include <utility>
 
-#include "engine/base/plot_axis.h"
-#include "engine/base/svg.h"
+#include "studies/drawing/plot_axis.h"
+#include "studies/drawing/svg.h"
 
 namespace ibcoll {
 namespace {

@@ -1,9 +1,9 @@
-#include "topology/analysis.h"
+#include "studies/fabrics/analysis.h"
 
 #include <algorithm>
 #include <limits>
 
-#include "topology/lanes.h"
+#include "studies/fabrics/lanes.h"
 
 namespace ibcoll::topology {
 

@@ -1,12 +1,12 @@
-#include "topology/draw_fabric.h"
+#include "studies/fabrics/draw_fabric.h"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <numbers>
 
-#include "engine/base/svg.h"
-#include "topology/analysis.h"
+#include "studies/drawing/svg.h"
+#include "studies/fabrics/analysis.h"
 
 namespace ibcoll::topology {
 namespace {

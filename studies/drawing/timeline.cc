@@ -1,4 +1,4 @@
-#include "engine/schedule/timeline.h"
+#include "studies/drawing/timeline.h"
 
 #include <algorithm>
 #include <deque>

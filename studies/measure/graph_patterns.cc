@@ -1,3 +1,5 @@
+#include "studies/measure/graph_patterns.h"
+
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -5,9 +7,8 @@
 
 #include "engine/base/input.h"
 #include "engine/base/units.h"
-#include "engine/schedule/graph.h"
 
-namespace ibcoll {
+namespace ibcoll::measure {
 namespace {
 
 using Edges = std::vector<Graph::Edge>;
@@ -139,4 +140,4 @@ Result<std::shared_ptr<const Graph>> parse_graph(std::string_view pattern, const
   return Graph::create(shape, *edges);
 }
 
-}  // namespace ibcoll
+}  // namespace ibcoll::measure

@@ -1,6 +1,5 @@
 #pragma once
-/// What ranks really did in one call, and when: noted by the executor, kept in a file, drawn beside
-/// the plan.
+/// What the ranks of a job really did in one call, and when: kept in a file, drawn beside the plan.
 ///
 /// The file has one JSON object a line, times in nanoseconds of rank 0's clock since the first rank
 /// started:
@@ -20,31 +19,10 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/schedule/timeline.h"
+#include "engine/schedule/rank_record.h"
+#include "studies/drawing/timeline.h"
 
 namespace ibcoll {
-
-/// An operation that was carried out, or a part of it that was.
-struct RecordedOp {
-  Lane lane = Lane::kSend;
-  uint32_t op = 0;     ///< its place in the lane
-  uint32_t piece = 0;  ///< of a stream
-  int64_t begin_ns = 0, end_ns = 0;
-};
-
-/// A signal of another server that this rank saw come.
-struct RecordedArrival {
-  Rank from = 0;
-  bool token = false;  ///< else: the data before it
-  int64_t at_ns = 0;
-};
-
-/// One rank's notes.
-struct RankRecord {
-  int64_t begin_ns = 0, end_ns = 0;
-  std::vector<RecordedOp> ops;
-  std::vector<RecordedArrival> arrivals;
-};
 
 /// A call as all its ranks saw it.
 struct Recording {

@@ -5,7 +5,7 @@
 
 #include "engine/bootstrap/bootstrap.h"
 
-namespace ibcoll {
+namespace ibcoll::measure {
 
 struct ClockOffset {
   int64_t offset_ns = 0;  ///< this rank's clock minus rank 0's
@@ -16,4 +16,4 @@ struct ClockOffset {
 /// both sides; the narrowest of some barriers counts.
 Result<ClockOffset> measure_clock_offset(Bootstrap& bootstrap);
 
-}  // namespace ibcoll
+}  // namespace ibcoll::measure

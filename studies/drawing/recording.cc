@@ -1,4 +1,4 @@
-#include "engine/schedule/recording.h"
+#include "studies/drawing/recording.h"
 
 #include <algorithm>
 #include <array>

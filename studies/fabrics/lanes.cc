@@ -1,4 +1,4 @@
-#include "topology/lanes.h"
+#include "studies/fabrics/lanes.h"
 
 #include <numeric>
 

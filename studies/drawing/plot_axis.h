@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/plot.h"
+#include "studies/drawing/plot.h"
 
 namespace ibcoll {
 

@@ -1,4 +1,4 @@
-#include "engine/base/plot_axis.h"
+#include "studies/drawing/plot_axis.h"
 
 #include <fmt/format.h>
 
