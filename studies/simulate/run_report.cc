@@ -235,9 +235,10 @@ Plot step_plot(const std::vector<SimRow>& rows, const topology::Fabric& fabric) 
       fmt::format("{}; {}, {}", conditions(front, fabric), front.shape.describe(), one_size(front));
   plot.x = {.label = "step"};
   plot.y = {.label = "time, 1 = a server's blocks at link rate"};
-  bool ring = false;
+  const StepModel* known = nullptr;
   for (const SimRow& row : rows) {
-    ring |= row.algorithm->name == "ring" && row.options.mode == Mode::kBarrier;
+    if (known == nullptr && row.options.mode == Mode::kBarrier)
+      known = step_model_of(*row.algorithm);
     Series series{.name = row.label(true)};
     for (size_t step = 1; step < row.report.step_us.size(); ++step) {
       if (row.report.step_us[step] <= 0) continue;
@@ -246,11 +247,11 @@ Plot step_plot(const std::vector<SimRow>& rows, const topology::Fabric& fabric) 
     }
     plot.series.push_back(std::move(series));
   }
-  if (ring && front.shape.equal_servers() && front.shape.consecutive(0)) {
-    Series model{.name = "model Ta of Ring", .dashed = true};
+  if (known != nullptr && front.shape.equal_servers() && front.shape.consecutive(0)) {
+    Series model{.name = known->label, .dashed = true};
     for (int step = local; step <= ranks - local; ++step) {
       model.x.push_back(step);
-      model.y.push_back(ring_step_time(step, local));
+      model.y.push_back(known->step_time(step, local));
     }
     plot.series.push_back(std::move(model));
   }

@@ -56,6 +56,24 @@ TEST(IbSim, ShowsTablesAndDrawsAPicture) {
   EXPECT_THAT(picture.str(), HasSubstr("model Ta of Ring"));
 }
 
+TEST(IbSim, DrawsTheModelOfBlockingOverTheAllToAllAlone) {
+  const std::string plot = folder() / "model.svg";
+  for (const auto& [arguments, modelled] : {std::pair("alltoallv --algorithm ring", true),
+                                            {"alltoall --algorithm bruck", false},
+                                            {"allgather --algorithm ring", false},
+                                            {"reduce_scatter --algorithm ring", false}}) {
+    SCOPED_TRACE(arguments);
+    const Ran ran = run_tool("ib_sim", std::string(arguments) +
+                                           " --layout 3x2 --sizes 1K --mode barrier --step-times "
+                                           "--plot " +
+                                           plot);
+    ASSERT_EQ(ran.status, 0) << ran.err;
+    std::stringstream picture;
+    picture << std::ifstream(plot).rdbuf();
+    EXPECT_EQ(picture.str().find("model Ta of Ring") != std::string::npos, modelled);
+  }
+}
+
 TEST(IbSim, PicturesSayWhatWasSimulated) {
   const std::string plot = folder() / "sizes.svg";
   for (const auto& [arguments, sizes, rates] :
