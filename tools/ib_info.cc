@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "engine/base/config.h"
 #include "engine/base/json_lines.h"
@@ -227,7 +229,8 @@ class Report {
     print(table.text() + "\n");
   }
 
-  /// What joins machines that verbs do not.
+  /// What joins machines that verbs do not. This is about the library UCX, not about any transport:
+  /// its memory hooks serve all of them. So it is named here, as its line of JSON names it.
   void ucx(const Result<std::string>& resources, const std::string& no_unmap_watch) {
     Table table({"UCX", ""});
     table.add_row(resources ? std::vector<std::string>{"transports/devices", *resources}
@@ -456,7 +459,10 @@ int main(int argc, char** argv) {
              "The calls of the job: COLLECTIVE[:SIZE][:ALGORITHM], with commas between")
       .with_default()
       .needs(job);
-  app.option("--transport", question.transport, "What joins the servers: verbs or loopback")
+  const std::vector<std::string_view> networks = ibcoll::networks_of_known_memory();
+  question.transport = networks.front();
+  app.option("--transport", question.transport,
+             fmt::format("What joins the servers: {}", fmt::join(networks, " or ")))
       .with_default()
       .needs(job);
   ibcoll::tools::add_json_option(app, json_path);

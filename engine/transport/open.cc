@@ -1,6 +1,7 @@
 #include "engine/transport/open.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "engine/base/log.h"
 #include "engine/transport/loopback.h"
@@ -111,6 +112,15 @@ std::vector<NetworkPort> network_ports() {
     all.insert(all.end(), ports.begin(), ports.end());
   }
   return all;
+}
+
+std::vector<std::string_view> networks_of_known_memory() {
+  std::vector<NetworkKind> known = kinds();
+  std::erase_if(known, [](const NetworkKind& kind) { return kind.memory == nullptr; });
+  std::ranges::stable_sort(known, std::ranges::greater(), &NetworkKind::preference);
+  std::vector<std::string_view> names;
+  for (const NetworkKind& kind : known) names.push_back(kind.name);
+  return names;
 }
 
 Result<NetworkMemory> network_memory(std::string_view name, const NetworkLoad& load) {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/transport/network_kind.h"
 
@@ -31,6 +32,8 @@ void register_network(const NetworkKind& kind);
 Result<std::string> usable_network_port(std::string_view name);
 /// All ports of this machine that the transports know.
 std::vector<NetworkPort> network_ports();
+/// The transports that say what they take of memory, those first that `auto` prefers.
+std::vector<std::string_view> networks_of_known_memory();
 /// What the transport of that name takes of memory; kUnsupported where it does not say.
 Result<NetworkMemory> network_memory(std::string_view name, const NetworkLoad& load);
 /// NetworkKind::costs_cores of the transport of that name.

@@ -15,7 +15,7 @@ struct JobQuestion {
   std::string placement = "block";
   std::string connections = "auto";
   std::string calls = "alltoall:64K";
-  std::string transport = "verbs";
+  std::string transport;
 };
 
 /// Prints for people unless the object goes to standard output, and writes the object.
