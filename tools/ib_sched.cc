@@ -71,8 +71,8 @@ Status choose_rank(const Arguments& arguments, Settings& settings) {
   return {};
 }
 
-/// `layout`: one of the arguments' layouts, or empty. `one`: of one algorithm alone.
-Result<Settings> understand(const Arguments& arguments, const std::string& layout, bool one) {
+/// `layout`: one of the arguments' layouts, or empty. `named`: the algorithms must be named.
+Result<Settings> understand(const Arguments& arguments, const std::string& layout, bool named) {
   Settings settings;
   if (arguments.pieces < 0 || arguments.pieces > kMostPieces) {
     return fail(ErrorCode::kInvalidArgument, "{} pieces: must be 1 to {}", arguments.pieces,
@@ -116,14 +116,10 @@ Result<Settings> understand(const Arguments& arguments, const std::string& layou
                 settings.shape.ranks() - 1);
   }
   settings.options.root = static_cast<Rank>(arguments.root);
-  const bool all = !one && (arguments.algorithm.empty() || arguments.algorithm == "all");
-  if (one) {
-    IBCOLL_ASSIGN(const Algorithm* algorithm, find_algorithm(collective, arguments.algorithm));
-    settings.algorithms.push_back(algorithm);
-  } else {
-    IBCOLL_ASSIGN(settings.algorithms,
-                  find_algorithms(collective, all ? "all" : arguments.algorithm));
-  }
+  const bool all = arguments.algorithm == "all" || (arguments.algorithm.empty() && !named);
+  if (arguments.algorithm.empty() && named) IBCOLL_TRY(find_algorithm(collective, ""));
+  IBCOLL_ASSIGN(settings.algorithms,
+                find_algorithms(collective, all ? "all" : arguments.algorithm));
   if (all) {  // what can't combine in order is left out
     std::erase_if(settings.algorithms, [&](const Algorithm* algorithm) {
       return !check_order(*algorithm, settings.shape, settings.options);
@@ -148,9 +144,23 @@ Status check_together(const Settings& settings) {
               settings.shape.ranks(), kMostRanksTogether);
 }
 
-std::shared_ptr<const RankProgram> program_of(const Settings& settings, Rank rank) {
+size_t schedules(const Settings& settings) {
+  return settings.loaded ? 1 : settings.algorithms.size();
+}
+
+/// Of a file that holds one schedule.
+Status check_one(const std::vector<Settings>& all, std::string_view option) {
+  size_t count = 0;
+  for (const Settings& settings : all) count += schedules(settings);
+  if (count == 1) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              "{} takes one schedule, not {}: name one algorithm and one layout", option, count);
+}
+
+std::shared_ptr<const RankProgram> program_of(const Settings& settings, size_t schedule,
+                                              Rank rank) {
   if (settings.loaded) return settings.loaded->programs[rank];
-  return settings.algorithms.front()->build(settings.shape, rank, settings.options);
+  return settings.algorithms[schedule]->build(settings.shape, rank, settings.options);
 }
 
 /// The algorithms there are, as their files describe them.
@@ -181,25 +191,47 @@ Status list_algorithms(const Arguments& arguments) {
   return json.close();
 }
 
-Status show(const Settings& settings, JsonLines& json) {
-  const Rank first = settings.rank.value_or(0);
-  const Rank last = settings.rank.value_or(settings.shape.ranks() - 1);
-  for (Rank rank = first; rank <= last; ++rank) {
-    const auto program = program_of(settings, rank);
-    if (!json.to_stdout()) print("{}{}", rank == first ? "" : "\n", list(*program));
-    if (!json.active()) continue;
-    if (rank == first) json.write(schedule_header_to_json(settings.shape, *program));
-    json.write(program_to_json(*program));
+/// One schedule after the other; of several each has a heading.
+Status show(const std::vector<Settings>& all, const std::string& path) {
+  if (!path.empty() && path != "-") IBCOLL_TRY(check_one(all, "--json FILE"));
+  IBCOLL_ASSIGN(JsonLines json, JsonLines::open(path));
+  const bool several = !check_one(all, "");
+  const char* between = "";
+  for (const Settings& settings : all) {
+    const Rank first = settings.rank.value_or(0);
+    const Rank last = settings.rank.value_or(settings.shape.ranks() - 1);
+    for (size_t schedule = 0; schedule < schedules(settings); ++schedule) {
+      for (Rank rank = first; rank <= last; ++rank) {
+        const auto program = program_of(settings, schedule, rank);
+        if (!json.to_stdout()) {
+          print("{}", between);
+          if (several && rank == first) {
+            print("{} {}, {}\n\n", to_string(program->collective), program->algorithm,
+                  settings.shape.describe());
+          }
+          print("{}", list(*program));
+          between = "\n";
+        }
+        if (!json.active()) continue;
+        if (rank == first) json.write(schedule_header_to_json(settings.shape, *program));
+        json.write(program_to_json(*program));
+      }
+    }
   }
-  return {};
+  return json.close();
 }
 
-Status verify_all(const Settings& settings, JsonLines& json) {
-  IBCOLL_TRY(check_together(settings));
-  tools::ProgressLine line;
-  return verify_and_report(settings, json, [&](const std::string& text) {
-    text.empty() ? line.clear() : line.show(text);
-  });
+Status verify_all(const std::vector<Settings>& all, const std::string& path) {
+  IBCOLL_ASSIGN(JsonLines json, JsonLines::open(path));
+  for (const Settings& settings : all) {
+    if (&settings != all.data() && !json.to_stdout()) print("\n");
+    IBCOLL_TRY(check_together(settings));
+    tools::ProgressLine line;
+    IBCOLL_TRY(verify_and_report(settings, json, [&](const std::string& text) {
+      text.empty() ? line.clear() : line.show(text);
+    }));
+  }
+  return json.close();
 }
 
 /// Says what the imported schedule costs, and writes it to the file of --json.
@@ -303,6 +335,7 @@ int main(int argc, char** argv) {
     command.option("--collective", a.collective, "One of " + collective_names()).with_default();
     command.option("--algorithm", a.algorithm,
                    command == verify_command ? "Names with commas, or all (default)"
+                   : command == show_command ? "Names with commas, or all"
                                              : "One of the collective's");
     command.option("--root", a.root, "Of gather, scatter, bcast and reduce").with_default();
     command.option("--size", a.size, "Bytes of a block, which contention_free plans for")
@@ -310,12 +343,11 @@ int main(int argc, char** argv) {
     tools::add_graph_option(command, a.graph);
     command.flag("--ordered", a.ordered, "Reductions in the order of ranks");
     command.flag("--acks", a.acks, "Bcast: with everybody's acknowledgement to the root");
-    const auto layouts = command.option(
-        "--layout", a.layouts,
-        command == verify_command
-            ? "Servers one by one: 3,1,2 or 24x8 (24 servers of 8 ranks); several are proved each"
-            : "Servers one by one: 3,1,2 or 24x8 (24 servers of 8 ranks)");
-    if (command != verify_command) layouts.values(1);
+    command.option("--layout", a.layouts,
+                   fmt::format("Servers one by one: 3,1,2 or 24x8 (24 servers of 8 ranks){}",
+                               command == verify_command ? "; several are proved each"
+                               : command == show_command ? "; several are shown one after the other"
+                                                         : ""));
     command.option("--ranks", a.ranks, "Number of ranks, instead of a layout");
     command.option("--servers", a.servers, "Spread them over so many servers (default 1)");
     command.option("--placement", a.placement, "How ranks are dealt to servers: block, cyclic")
@@ -352,6 +384,7 @@ int main(int argc, char** argv) {
       "  ib_sched verify --algorithm ring,two_level_ring --layout 24x8 3,1,2\n"
       "  ib_sched verify --algorithm two_level_ring --layout 24x2 --network single-switch:24\n"
       "  ib_sched show --algorithm two_level_ring --layout 3,1,2 --rank 4\n"
+      "  ib_sched show --algorithm ring,two_level_ring --layout 3,1,2 2x3 --json -\n"
       "  ib_sched draw --algorithm aggregate --ranks 24 --servers 6 --output aggregate.svg\n"
       "  ib_a2a_bench --layout 3,1,2 --algorithm ring --sizes 64K --timeline ring.jsonl\n"
       "  ib_sched draw --recorded ring.jsonl --output ring.svg\n"
@@ -371,13 +404,9 @@ int main(int argc, char** argv) {
     for (const std::string& layout : a.layouts) {
       IBCOLL_ASSIGN(all.emplace_back(), understand(a, layout, !app.given("verify")));
     }
-    if (app.given("export")) return export_to(all.front(), a);
-    if (app.given("draw")) return draw_to(all.front(), a.output);
-    IBCOLL_ASSIGN(JsonLines json, JsonLines::open(a.json));
-    for (const Settings& settings : all) {
-      if (&settings != all.data() && !json.to_stdout()) print("\n");
-      IBCOLL_TRY(app.given("show") ? show(settings, json) : verify_all(settings, json));
-    }
-    return json.close();
+    if (app.given("show")) return show(all, a.json);
+    if (app.given("verify")) return verify_all(all, a.json);
+    IBCOLL_TRY(check_one(all, "--output"));
+    return app.given("draw") ? draw_to(all.front(), a.output) : export_to(all.front(), a);
   });
 }
