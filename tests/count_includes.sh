@@ -7,13 +7,13 @@ Usage: tests/count_includes.sh [ROOT]
 
 Counts the includes in all sources of a tree (by default the one of this script): how many go from
 each part of folders.txt to each other, and from each folder to each other, how many go against
-folders.txt, and how many circles there are of folders and of files that include each other. It names
-what goes against folders.txt and what is in a circle.
+folders.txt, and how many cycles there are of folders and of files that include each other. It names
+what goes against folders.txt and what is in a cycle.
 
 Includes count that are in quotes and name a header of the tree. Those of libraries do not, nor do
 headers in angle brackets, which are ibcoll's as they are installed.
 
-The exit status is 1 if an include goes against folders.txt, or if there is a circle of others than
+The exit status is 1 if an include goes against folders.txt, or if there is a cycle of others than
 the public headers in include/ibcoll/, each of which can be included first.
 
 Examples:
@@ -70,8 +70,8 @@ sources() {
     return from == "" || to == "" ||
       from != to && index(may[from], " all ") == 0 && index(may[from], " " to " ") == 0 && index(may[from], " " header " ") == 0
   }
-  # Tarjan: whoever reaches each other is in one circle. Edges: a list of names, by line.
-  function visit(node, edges, circles, list, count, i, next_node, members, size) {
+  # Tarjan: whoever reaches each other is in one cycle. Edges: a list of names, by line.
+  function visit(node, edges, cycles, list, count, i, next_node, members, size) {
     number[node] = lowest[node] = ++visits
     stack[++depth] = node
     waits[node] = 1
@@ -79,7 +79,7 @@ sources() {
     for (i = 1; i < count; ++i) {
       next_node = list[i]
       if (!(next_node in number)) {
-        visit(next_node, edges, circles)
+        visit(next_node, edges, cycles)
         if (lowest[next_node] < lowest[node]) lowest[node] = lowest[next_node]
       } else if (waits[next_node] && number[next_node] < lowest[node]) {
         lowest[node] = number[next_node]
@@ -92,13 +92,13 @@ sources() {
       members = members " " next_node
       ++size
     } while (next_node != node)
-    if (size > 1) circles[++circles["count"]] = members
+    if (size > 1) cycles[++cycles["count"]] = members
   }
-  function find_circles(nodes, count, edges, circles, i) {
+  function find_cycles(nodes, count, edges, cycles, i) {
     split("", number)
     split("", lowest)
-    circles["count"] = depth = visits = 0
-    for (i = 1; i <= count; ++i) if (!(nodes[i] in number)) visit(nodes[i], edges, circles)
+    cycles["count"] = depth = visits = 0
+    for (i = 1; i <= count; ++i) if (!(nodes[i] in number)) visit(nodes[i], edges, cycles)
   }
   function print_counts(what, names, count, pairs, i, j) {
     printf "\nincludes from %s to %s:\n", what, what
@@ -106,12 +106,12 @@ sources() {
       for (j = 1; j <= count; ++j)
         if ((names[i], names[j]) in pairs) printf "%-22s %-22s %6d\n", names[i], names[j], pairs[names[i], names[j]]
   }
-  function print_circles(what, circles, i) {
-    printf "circles of %s: %d\n", what, circles["count"]
-    for (i = 1; i <= circles["count"]; ++i) {
-      print " " circles[i]
+  function print_cycles(what, cycles, i) {
+    printf "cycles of %s: %d\n", what, cycles["count"]
+    for (i = 1; i <= cycles["count"]; ++i) {
+      print " " cycles[i]
       # Files of include/ibcoll/ alone.
-      if (circles[i] !~ /^( include\/ibcoll\/[^ ]*)+$/) failed = 1
+      if (cycles[i] !~ /^( include\/ibcoll\/[^ ]*)+$/) failed = 1
     }
   }
 
@@ -157,9 +157,9 @@ sources() {
     printf "\nincludes against folders.txt: %d\n", against_count
     for (i = 1; i <= against_count; ++i) print "  " against[i]
     if (against_count > 0) failed = 1
-    find_circles(folders, folder_count, folder_edges, folder_circles)
-    print_circles("folders", folder_circles)
-    find_circles(files, file_count, file_edges, file_circles)
-    print_circles("files", file_circles)
+    find_cycles(folders, folder_count, folder_edges, folder_cycles)
+    print_cycles("folders", folder_cycles)
+    find_cycles(files, file_count, file_edges, file_cycles)
+    print_cycles("files", file_cycles)
     exit failed
   }'

@@ -12,7 +12,7 @@ namespace ibcoll {
 /// root. So they leave and come in one order whatever the ranks of the server are up to. Times are
 /// the plan's, put off where a token comes later than planned, so that whatever comes after
 /// something else has a later time: ranks that do things in the order of times can't wait for each
-/// other in a circle.
+/// other in a cycle.
 class TransferOrder {
  public:
   TransferOrder(Collective collective, const Shape& shape, Rank root, const TransferPlan& plan);

@@ -101,7 +101,7 @@ class Disagreements {
   bool send_chain(const Asked& asked, WaitChain chain);
   void take_chain(const WaitChain& chain);
   bool closes(const WaitChain& chain, const PostedCall& call) const;
-  void end_in_circle(const WaitChain& chain);
+  void end_in_cycle(const WaitChain& chain);
 
   Bootstrap& bootstrap_;
   LocalTransport& local_;

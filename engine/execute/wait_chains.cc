@@ -16,7 +16,7 @@ namespace ibcoll {
 namespace {
 
 /// Of chains that lead to one call so many are passed on, and those whose first rank is the lowest
-/// so far: of a circle, however long, one comes around.
+/// so far: of a cycle, however long, one comes around.
 constexpr size_t kMostChains = 64;
 
 /// Whether no rank can end the call before all have made it.
@@ -156,11 +156,11 @@ void Disagreements::take_chain(const WaitChain& chain) {
   if (call == nullptr || call->group->over || call->queued) return;
   if (!(call->id() == chain.waited_in) || call->binding.deadline_ns != 0) return;
   if (closes(chain, *call)) {
-    WaitChain circle = chain;
-    if (chain.first() != bootstrap_.rank()) add_waiting(circle, bootstrap_.rank(), *call);
-    // Several ranks may close the circle at the same time, each in the chain that began behind it.
+    WaitChain cycle = chain;
+    if (chain.first() != bootstrap_.rank()) add_waiting(cycle, bootstrap_.rank(), *call);
+    // Several ranks may close the cycle at the same time, each in the chain that began behind it.
     // One of these chains begins with the lowest rank, and all that know it say the same.
-    if (circle.first() == circle.lowest) end_in_circle(circle);
+    if (cycle.first() == cycle.lowest) end_in_cycle(cycle);
     return;
   }
   if (chain.first() == bootstrap_.rank()) return;
@@ -176,7 +176,7 @@ void Disagreements::take_chain(const WaitChain& chain) {
   if (chains_.size() < kMostChains || lowest) chains_.push_back(chain);
 }
 
-void Disagreements::end_in_circle(const WaitChain& chain) {
+void Disagreements::end_in_cycle(const WaitChain& chain) {
   std::vector<WaitChain::WaitingRank> named(
       chain.waiting.begin(),
       chain.waiting.begin() + std::min<size_t>(chain.length, chain.waiting.size()));
@@ -193,7 +193,7 @@ void Disagreements::end_in_circle(const WaitChain& chain) {
         named[0].rank, named[1].rank, place(named[0]), place(named[1]));
   } else {
     text =
-        fmt::format("{} ranks wait for each other in a circle: {}", chain.length, place(named[0]));
+        fmt::format("{} ranks wait for each other in a cycle: {}", chain.length, place(named[0]));
     constexpr std::string_view kMore = ", ...";
     for (size_t i = 1; i < named.size(); ++i) {
       const std::string next = ", " + place(named[i]);

@@ -60,7 +60,7 @@ class ProgramBuilder {
   /// of this rank receives: both name the same place, number of slots, step and exposure, and both
   /// are in a stream or neither is. A put to a rank of another server starts when that rank has
   /// exposed its buffers; one to a rank of this server when that has taken the put before, so the
-  /// order of its puts and expects inside the server must be free of circles even if each waits for
+  /// order of its puts and expects inside the server must be free of cycles even if each waits for
   /// the one before.
   void put(Rank peer, Slice src, Slice dst, uint8_t exposure = 0);
   /// The same where it is the peer's to say to which place (has_graph()).

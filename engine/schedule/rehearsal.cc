@@ -311,7 +311,7 @@ Status Rehearsal::check_stuck() {
     }
   }
   if (lanes == 0) return {};
-  if (stuck.empty()) stuck = "operations that come after each other in a circle";
+  if (stuck.empty()) stuck = "operations that come after each other in a cycle";
   return invalid("no progress, {} lanes stand still, the earliest at {}", lanes, stuck);
 }
 

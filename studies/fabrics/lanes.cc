@@ -18,7 +18,7 @@ uint32_t LaneAssigner::assign(std::span<const uint32_t> links) {
   }
 }
 
-/// Adds the dependencies of a route, or none if one of them would close a circle. A route that
+/// Adds the dependencies of a route, or none if one of them would close a cycle. A route that
 /// takes no link twice always fits an empty lane.
 bool LaneAssigner::try_route(Lane& lane, std::span<const uint32_t> links) {
   added_.clear();
@@ -39,27 +39,27 @@ bool LaneAssigner::try_route(Lane& lane, std::span<const uint32_t> links) {
   return true;
 }
 
-/// Adds one dependency and mends the order; false if it closes a circle.
+/// Adds one dependency and mends the order; false if it closes a cycle.
 bool LaneAssigner::add(Lane& lane, uint32_t from, uint32_t to) {
   const uint32_t low = lane.place[to], high = lane.place[from];
   if (low < high) {
     // All that comes after `to` and not after `from` in the order.
     ahead_.clear();
     stack_.assign(1, to);
-    bool circle = false;
-    while (!stack_.empty() && !circle) {
+    bool cycle = false;
+    while (!stack_.empty() && !cycle) {
       const uint32_t link = stack_.back();
       stack_.pop_back();
       if (seen_[link] != 0) continue;
       seen_[link] = 1;
       ahead_.push_back(link);
       for (const uint32_t next : lane.after[link]) {
-        if (next == from) circle = true;
+        if (next == from) cycle = true;
         if (lane.place[next] < high) stack_.push_back(next);
       }
     }
     for (const uint32_t link : ahead_) seen_[link] = 0;
-    if (circle) return false;
+    if (cycle) return false;
     // All that comes before `from` and not before `to`; the places of both, those before first.
     behind_.clear();
     stack_.assign(1, from);

@@ -12,7 +12,7 @@ namespace ibcoll::topology {
 constexpr uint32_t kMostLanes = 15;
 
 /// Puts routes into as few virtual lanes as it can, one after the other, so that in no lane buffers
-/// can wait for each other in a circle: each route takes the first lane where the dependencies
+/// can wait for each other in a cycle: each route takes the first lane where the dependencies
 /// "full buffer behind link a waits for link b" stay acyclic (layered routing, Skeie, Lysne, Theiss
 /// 2002; the order of links is kept up by the method of Pearce and Kelly 2006). Tree networks need
 /// one lane, tori with dimension-order routes two or more.

@@ -169,7 +169,7 @@ Status MscclOrder::sort() {
   return halves_.size() == all ? Status{} : stuck(waits);
 }
 
-/// Names a step that waits for another, which waits in turn, in a circle.
+/// Names a step that waits for another, which waits in turn, in a cycle.
 Status MscclOrder::stuck(const std::vector<uint32_t>& waits) const {
   const auto stands = [&](size_t of) { return waits[2 * of] > 0 || waits[2 * of + 1] > 0; };
   std::vector<size_t> sender(messages_);
@@ -183,11 +183,11 @@ Status MscclOrder::stuck(const std::vector<uint32_t>& waits) const {
   };
   size_t at = 0;
   while (!stands(at)) ++at;
-  for (size_t i = 0; i < steps_.size(); ++i) at = cause(at);  // by now in the circle
+  for (size_t i = 0; i < steps_.size(); ++i) at = cause(at);  // by now in the cycle
   // The first of its threadblock that stands says most.
   size_t of = at;
   for (size_t i = 0; i < steps_.size() && cause(of) == of - 1; ++i) of = cause(of);
-  return fail(ErrorCode::kInput, "{}: no progress, it waits for {} in a circle", name(steps_[of]),
+  return fail(ErrorCode::kInput, "{}: no progress, it waits for {} in a cycle", name(steps_[of]),
               name(steps_[cause(of)]));
 }
 

@@ -103,7 +103,7 @@ class Network {
   void wake_at(Time time, uint32_t tag) { queue_.push(time, kWake, tag); }
 
   /// Runs until nothing is left to happen, the client calls stop(), or `until` is reached. Fails
-  /// when packets wait for each other in a circle.
+  /// when packets wait for each other in a cycle.
   Status run(NetworkClient& client, Time until = INT64_MAX);
   /// Lets run() return before the next event.
   void stop() { stopped_ = true; }

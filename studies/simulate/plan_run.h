@@ -24,7 +24,7 @@ struct PlanTimes {
 /// their tokens are there and their time has come, as Token says, tokens go by the progress of what
 /// they are anchored to, pieces are passed on as they arrive, and what meets on a link shares it.
 /// Packet level, with packets of packet_bytes(plan): times are off by about a packet. `hosts`: of
-/// the servers; empty: server s is host s. Fails on a plan whose waits go round in a circle.
+/// the servers; empty: server s is host s. Fails on a plan whose waits go round in a cycle.
 Result<PlanTimes> simulate_plan(const topology::Fabric& fabric, const std::vector<int>& hosts,
                                 const contention_free::Plan& plan);
 

@@ -36,7 +36,7 @@ struct TransferTimes {
 };
 
 /// Runs all transfers on an idle fabric. Fails on hosts and indices that are not there, on hosts
-/// without a route between them and on transfers that wait for each other in a circle. Flow level
+/// without a route between them and on transfers that wait for each other in a cycle. Flow level
 /// suits sizes far above a packet; it takes about a microsecond of work a transfer and sharer.
 Result<TransferTimes> simulate_transfers(const topology::Fabric& fabric,
                                          std::span<const Transfer> transfers,

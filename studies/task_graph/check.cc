@@ -124,7 +124,7 @@ Status check(const TaskGraph& graph, const TaskSchedule& schedule) {
                   "message {} is received at {}, before it arrives at {}", id, ends[id].receive,
                   arrival);
   }
-  // With overheads and latency of zero, equal times could hide a circle of messages.
+  // With overheads and latency of zero, equal times could hide a cycle of messages.
   TaskSchedule again = schedule;
   return replay(graph, again);
 }

@@ -199,8 +199,8 @@ const Crossing kCrossings[] = {
     {"short_through_the_ring", {2}, 1000, 900, false},
     {"one_of_many_pieces", {2}, kLonger, 1},
     {"one_of_many_chunks", {2}, kLonger / 4, 1, false},
-    {"in_a_circle", {3}, kLong, 4, false},
-    {"in_a_circle_of_short_ones", {4}, 1000, 900, false},
+    {"in_a_cycle", {3}, kLong, 4, false},
+    {"in_a_cycle_of_short_ones", {4}, 1000, 900, false},
     {"on_several_threads", {2}, kLong, 4, false, true},
 };
 INSTANTIATE_TEST_SUITE_P(Ways, OutstandingCallsCrosswise, ::testing::ValuesIn(kCrossings),

@@ -459,7 +459,7 @@ class Generator {
     do {
       action.first = static_cast<uint32_t>(random_.below(kDisagreements + 2));
       if (action.first >= kDisagreements) action.first = kRootsOfGone;  // it goes several ways
-    } while (action.first == kCircle && !features().circles);
+    } while (action.first == kCycle && !features().cycles);
     action.rank = some_rank();
     action.spec.bytes = 1 + some_bytes(100'000);
     action.spec.elements = action.spec.bytes / 8;

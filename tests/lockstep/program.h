@@ -104,7 +104,7 @@ struct Features {
   bool mismatch = false;
   /// So may their order of calls in several groups. Not where threads may call at the same time, of
   /// which another one could go on.
-  bool circles = true;
+  bool cycles = true;
 };
 
 struct ProgramOptions {
@@ -200,8 +200,8 @@ inline constexpr const char* kMulticastAlgorithms[] = {"binomial", "chain", "cir
                                                        "scatter_doubling", "scatter_ring"};
 
 /// Cases of ActionKind::kDisagree in which ranks make groups of their own: that wait for each other
-/// in a circle, and calls with several wrong roots on groups that are gone.
-inline constexpr uint32_t kCircle = 9, kRootsOfGone = 10;
+/// in a cycle, and calls with several wrong roots on groups that are gone.
+inline constexpr uint32_t kCycle = 9, kRootsOfGone = 10;
 
 enum class ActionKind : uint8_t {
   kMakeGroups,  ///< groups `first` to `first` + `count` - 1, by each rank in another order

@@ -175,7 +175,7 @@ ibcoll_status call_differently(uint32_t which, ibcoll_group* world, const CallSp
 }
 
 /// Of three ranks or more each waits for the next one, in a group that it has with that one alone.
-ibcoll_status wait_in_circle(ibcoll_context* context, uint64_t seed, int ranks, Rank me) {
+ibcoll_status wait_in_cycle(ibcoll_context* context, uint64_t seed, int ranks, Rank me) {
   const int length = ranks < 3 ? ranks : 3 + static_cast<int>(seed % (ranks - 2));
   const ibcoll_group_options options{sizeof options, seed};
   if (me >= length) return ibcoll_barrier(ibcoll_world(context), nullptr);
@@ -249,7 +249,7 @@ void Run::State::disagree(const Action& action) {
   const bool odd = me_ == action.rank;
   const uint64_t id = drawn({program_.seed, action.number});
   ibcoll_status status =
-      action.first == kCircle ? wait_in_circle(context_, id, ranks, me_)
+      action.first == kCycle ? wait_in_cycle(context_, id, ranks, me_)
       : action.first == kRootsOfGone
           ? root_in_gone_group(context_, action.spec, id, action.rank, ranks, me_, memory)
           : call_differently(action.first, groups_[0], action.spec, odd, ranks, me_, memory);
@@ -271,7 +271,7 @@ void Run::State::disagree(const Action& action) {
     violation(action,
               fmt::format("status {}, scope {}: {}", static_cast<int>(status),
                           static_cast<int>(ibcoll_last_error_scope()), ibcoll_last_error()));
-  const bool has_groups_of_its_own = action.first == kCircle || action.first == kRootsOfGone;
+  const bool has_groups_of_its_own = action.first == kCycle || action.first == kRootsOfGone;
   if (!has_groups_of_its_own || ibcoll_last_error_scope() != IBCOLL_SCOPE_GROUP)
     return failed(action, status);
   // What a death has done to one of those says nothing of the action's group.

@@ -25,7 +25,7 @@ TESTS = {
         execute_sweep_adversarial_test disagreement_test by_arrival_test arrival_runs_test reductions_test
         reduction_vectors_test reduction_calls_test own_operators_test gathered_puts_test registered_memory_test
         sparse_buffers_test strided_copy_test message_store_test outstanding_calls_test threads_health_test progress_test
-        call_failures_test c_api_ends_test c_api_memory_test waits_in_circles_test circles_of_threads_test patient_waits_test
+        call_failures_test c_api_ends_test c_api_memory_test waits_in_cycles_test cycles_of_threads_test patient_waits_test
         group_ends_test""",
     "engine/multicast": """multicast_test rank_set_test set_calls_test multicast_parts_test multicast_window_test
         multicast_bound_test bcast_choice_test cxx_multicast_test c_api_sets_test multicast_limits_test multicast_random_test
@@ -50,10 +50,10 @@ NAMED_OTHERWISE = {
     "runs": "multicast_messages_test multicast_faults_test",
     "same_elements": "data_hash_test check_calls_test",
     "sends": "multicast_limits_test multicast_test multicast_faults_test",
-    "shared_waits": "progress_test threads_test threads_health_test circles_of_threads_test",
+    "shared_waits": "progress_test threads_test threads_health_test cycles_of_threads_test",
     "table": "choices_test",
     "turns": "threads_test threads_health_test",
-    "wait_chains": "circles_of_threads_test waits_in_circles_test",
+    "wait_chains": "cycles_of_threads_test waits_in_cycles_test",
 }
 TOOLS_OF_TESTS = {"ib_mcast_bench_test": ["ib_mcast_bench", "ib_logp"], "multicast_bound_test": ["ib_logp"],
                   "ib_tune_test": ["ib_tune", "ib_a2a_bench"]}  # fmt: skip

@@ -251,7 +251,7 @@ TEST(ContentionFreeChecker, FindsTwoAtOnceOnALinkEvenWhereTimesAgree) {
   }
 }
 
-TEST(ContentionFreeChecker, FindsWaitsInACircle) {
+TEST(ContentionFreeChecker, FindsWaitsInACycle) {
   const Fabric fabric = network("single-switch:6" + kLan);
   PlanInputs inputs = request_for(fabric, Kind::kGather, 20'000);
   inputs.tokens_ahead = false;
@@ -261,7 +261,7 @@ TEST(ContentionFreeChecker, FindsWaitsInACircle) {
   plan.tokens.insert(plan.tokens.begin(), Token{last, 0, last, false, 0, 0});
   const Status status = check_plan(inputs, plan);
   ASSERT_FALSE(status.has_value());
-  EXPECT_THAT(status.error().message, HasSubstr("waits in a circle"));
+  EXPECT_THAT(status.error().message, HasSubstr("waits in a cycle"));
 }
 
 TEST(ContentionFreeChecker, FindsRelayBuffersThatAreTooSmall) {

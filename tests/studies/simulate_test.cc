@@ -40,8 +40,8 @@ RC_GTEST_PROP(EventQueue, GivesEventsInOrder, ()) {
   }
 }
 
-/// Whether the dependencies of routes in one lane have a circle.
-bool has_circle(const std::vector<std::vector<uint32_t>>& routes, uint32_t links) {
+/// Whether the dependencies of routes in one lane have a cycle.
+bool has_cycle(const std::vector<std::vector<uint32_t>>& routes, uint32_t links) {
   std::vector<std::vector<uint32_t>> after(links);
   std::vector<int> before(links);
   for (const auto& route : routes) {
@@ -63,7 +63,7 @@ bool has_circle(const std::vector<std::vector<uint32_t>>& routes, uint32_t links
   return gone < links;
 }
 
-RC_GTEST_PROP(LaneAssigner, NoLaneHasACircle, ()) {
+RC_GTEST_PROP(LaneAssigner, NoLaneHasACycle, ()) {
   const auto links = *rc::gen::inRange<uint32_t>(2, 20);
   topology::FastRandom random(*rc::gen::arbitrary<uint64_t>());
   topology::LaneAssigner assigner(links);
@@ -79,12 +79,12 @@ RC_GTEST_PROP(LaneAssigner, NoLaneHasACircle, ()) {
     if (lane > 0) {  // the lane before would not have taken it
       auto with = by_lane[lane - 1];
       with.push_back(route);
-      RC_ASSERT(has_circle(with, links));
+      RC_ASSERT(has_cycle(with, links));
     }
     if (by_lane.size() <= lane) by_lane.resize(lane + 1);
     by_lane[lane].push_back(route);
   }
-  for (const auto& routes : by_lane) RC_ASSERT(!has_circle(routes, links));
+  for (const auto& routes : by_lane) RC_ASSERT(!has_cycle(routes, links));
 }
 
 NetworkOptions packets() { return {}; }

@@ -455,7 +455,7 @@ TEST_F(DamagedSchedule, DroppedReceiveSendAndTaskAreRefused) {
   }
 }
 
-TEST(Check, RefusesCirclesOfFreeMessages) {
+TEST(Check, RefusesCyclesOfFreeMessages) {
   // 0 -> 1 and 2 -> 3; each processor runs its task only after the other's message, at time 0.
   const TaskGraph graph = TaskGraph::create({0, 0}, {}).value();
   TaskSchedule schedule(2);

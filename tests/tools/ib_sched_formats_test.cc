@@ -163,7 +163,7 @@ TEST(IbSchedFormats, BadFilesAreRefusedInALine) {
   expect_failed("ib_sched", "import " + (folder() / "none.xml").string(), "none.xml");
 }
 
-TEST(IbSchedFormats, CirclesOfWaitsAreNamed) {
+TEST(IbSchedFormats, CyclesOfWaitsAreNamed) {
   std::string text = allreduce_of_two(kWhole);
   const std::string from =
       "cnt=\"1\" depid=\"-1\" deps=\"-1\" hasdep=\"1\"/>\n<step s=\"1\" type=\"r\"";
@@ -171,7 +171,7 @@ TEST(IbSchedFormats, CirclesOfWaitsAreNamed) {
   ASSERT_NE(at, std::string::npos);
   text.replace(at, from.size(),
                "cnt=\"1\" depid=\"2\" deps=\"0\" hasdep=\"1\"/>\n<step s=\"1\" type=\"r\"");
-  expect_failed("ib_sched", "import " + file("circle.xml", text), "in a circle");
+  expect_failed("ib_sched", "import " + file("cycle.xml", text), "in a cycle");
 }
 
 TEST(IbSchedFormats, ExportThenImportGivesTheSameProgram) {

@@ -270,10 +270,10 @@ testing_tools::CommandRan counted(const fs::path& root) {
                                     root.string() + " 2>&1");
 }
 
-TEST(Layers, NoFilesIncludeEachOtherInACircle) {
+TEST(Layers, NoFilesIncludeEachOtherInACycle) {
   const auto ran = counted(testing_tools::source_dir());
   EXPECT_EQ(ran.status, 0) << ran.out;
-  EXPECT_THAT(ran.out, HasSubstr("\nincludes against folders.txt: 0\ncircles of folders: 0\n"));
+  EXPECT_THAT(ran.out, HasSubstr("\nincludes against folders.txt: 0\ncycles of folders: 0\n"));
   EXPECT_THAT(ran.out, HasSubstr(fmt::format("{} sources in {} folders ", of_all_sources().files,
                                              rows().size())));
 }
@@ -297,25 +297,25 @@ TEST_F(LayersOfATree, TheCountOfIncludesNamesWhatIsWrong) {
   EXPECT_THAT(breach.out, ContainsRegex("\ntransport +engine +1\n"));
   EXPECT_THAT(breach.out, HasSubstr("\nincludes against folders.txt: 1\n"
                                     "  engine/base/units.h includes include/ibcoll/ibcoll.h\n"
-                                    "circles of folders: 0\ncircles of files: 1\n"));
+                                    "cycles of folders: 0\ncycles of files: 1\n"));
 
   add("engine/base/units.h", "");
   EXPECT_EQ(counted(tree_).status, 0) << "the public headers may include each other";
 
   add("engine/base/units.h", "engine/base/rates.h");
   add("engine/base/rates.h", "engine/base/units.h");
-  const auto circle = counted(tree_);
-  EXPECT_EQ(circle.status, 1);
-  EXPECT_THAT(circle.out, HasSubstr("against folders.txt: 0\n"));
-  EXPECT_THAT(circle.out, HasSubstr("circles of folders: 0\ncircles of files: 2\n"));
-  EXPECT_THAT(circle.out, ContainsRegex("\n  engine/base/(rates.h engine/base/units|units.h "
-                                        "engine/base/rates).h\n"));
+  const auto cycle = counted(tree_);
+  EXPECT_EQ(cycle.status, 1);
+  EXPECT_THAT(cycle.out, HasSubstr("against folders.txt: 0\n"));
+  EXPECT_THAT(cycle.out, HasSubstr("cycles of folders: 0\ncycles of files: 2\n"));
+  EXPECT_THAT(cycle.out, ContainsRegex("\n  engine/base/(rates.h engine/base/units|units.h "
+                                       "engine/base/rates).h\n"));
 
   add("engine/base/rates.h", "engine/core/call.h");
   const auto of_folders = counted(tree_);
   EXPECT_EQ(of_folders.status, 1);
   EXPECT_THAT(of_folders.out, HasSubstr("\nincludes against folders.txt: 1\n"));
-  EXPECT_THAT(of_folders.out, HasSubstr("\ncircles of folders: 1\n"));
+  EXPECT_THAT(of_folders.out, HasSubstr("\ncycles of folders: 1\n"));
 }
 
 /// Whoever is included stands before whoever includes it, or nobody knows where to begin to read.
@@ -330,7 +330,7 @@ TEST(Layers, NoFolderKnowsOneThatKnowsIt) {
       if (ready) more |= done.insert(who).second;
     }
   }
-  for (const auto& [who, row] : rows()) EXPECT_EQ(done.count(who), 1u) << who << " is in a circle";
+  for (const auto& [who, row] : rows()) EXPECT_EQ(done.count(who), 1u) << who << " is in a cycle";
 }
 
 /// What a build has is for CMake to know, which chooses files, and for transports.

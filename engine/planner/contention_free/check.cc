@@ -204,7 +204,7 @@ class Checker {
     }
     if (order_.size() == count) return {};
     for (uint32_t i = 0; i < count; ++i) {
-      if (waits[i] > 0) return wrong(i, "waits in a circle");
+      if (waits[i] > 0) return wrong(i, "waits in a cycle");
     }
     return {};
   }

@@ -8,7 +8,7 @@ namespace ibcoll::contention_free {
 /// Checks that a plan does what was asked, and that no link is ever asked for more than it has:
 /// - every message goes from who has it to who needs it, all its bytes, to nobody twice and to
 ///   nobody for nothing, over permitted pairs, no faster than the links of its route;
-/// - transfers and tokens stand in the order that Plan promises; no waits go round in a circle;
+/// - transfers and tokens stand in the order that Plan promises; no waits go round in a cycle;
 /// - the planned times are those that the tokens lead to, each transfer as long as its bytes take;
 /// - without tokens ahead: transfers on a directed link that no chain of tokens orders have summed
 ///   rates within its bandwidth, whatever the times. A link whose transfers all together are less

@@ -101,7 +101,7 @@ class Emitter {
     const auto begin = uses_.begin() + static_cast<ptrdiff_t>(first_[link]);
     const auto end = uses_.begin() + static_cast<ptrdiff_t>(first_[link + 1]);
     if (begin == end) return;
-    // Tokens at full arrival must not wait in a circle: they follow the order of starts.
+    // Tokens at full arrival must not wait in a cycle: they follow the order of starts.
     const auto earlier = [&](const Use& a, const Use& b) {
       return ahead_ ? std::pair(a.begin, a.transfer) < std::pair(b.begin, b.transfer)
                     : a.transfer < b.transfer;

@@ -1,4 +1,4 @@
-// Ranks that wait for each other in a circle, each in a group that the next one has not come to:
+// Ranks that wait for each other in a cycle, each in a group that the next one has not come to:
 // all get one error that names the calls.
 
 #include <gtest/gtest.h>
@@ -17,13 +17,13 @@ using testing::JobOptions;
 using testing::make;
 using testing::RankView;
 
-struct Circle {
+struct Cycle {
   const char* name;
   std::vector<int> layout;
   bool on_sets = false;
 };
 
-class Circles : public ::testing::TestWithParam<Circle> {
+class Cycles : public ::testing::TestWithParam<Cycle> {
  protected:
   /// Of a rank and the next one.
   static Result<std::shared_ptr<Group>> pair(Context& context, Rank rank) {
@@ -33,11 +33,11 @@ class Circles : public ::testing::TestWithParam<Circle> {
   }
 };
 
-TEST_P(Circles, AreFound) {
+TEST_P(Cycles, AreFound) {
   const JobOptions job = job_of(GetParam().layout);
   const Rank ranks = job.shape.ranks();
   std::vector<std::string> texts = {
-      fmt::format("{} ranks wait for each other in a circle: rank ", ranks)};
+      fmt::format("{} ranks wait for each other in a cycle: rank ", ranks)};
   for (Rank rank = 0; rank < ranks && ranks == 3; ++rank) {
     const Rank next = (rank + 1) % ranks;
     texts.push_back(fmt::format("rank {} in call 0 (alltoall) {} {{{}, {}}}", rank,
@@ -55,7 +55,7 @@ TEST_P(Circles, AreFound) {
 }
 
 /// The same waits, but one rank has not come to its own yet, and makes the other call first.
-TEST_P(Circles, WithARankThatIsOnlyLateAreNone) {
+TEST_P(Cycles, WithARankThatIsOnlyLateAreNone) {
   const JobOptions job = job_of(GetParam().layout);
   EXPECT_EQ(run_job(job,
                     [&](const RankView& rank) {
@@ -75,7 +75,7 @@ TEST_P(Circles, WithARankThatIsOnlyLateAreNone) {
 }
 
 /// A rank that waits in one call while it has made the other.
-TEST_P(Circles, WithARankThatHasMadeBothCallsAreNone) {
+TEST_P(Cycles, WithARankThatHasMadeBothCallsAreNone) {
   if (GetParam().on_sets) GTEST_SKIP() << "the same as with groups";
   const JobOptions job = job_of(GetParam().layout);
   EXPECT_EQ(run_job(job,
@@ -102,7 +102,7 @@ TEST_P(Circles, WithARankThatHasMadeBothCallsAreNone) {
 }
 
 /// A rank that waits in a scan needs none of the ranks above it.
-TEST(NoCircles, AreSeenWhereAScanNeedsOnlyARankThatIsLate) {
+TEST(NoCycles, AreSeenWhereAScanNeedsOnlyARankThatIsLate) {
   for (const std::vector<int>& layout : {std::vector<int>{3}, {1, 1, 1}}) {
     EXPECT_EQ(run_job(job_of(layout),
                       [](const RankView& rank) {
@@ -123,7 +123,7 @@ TEST(NoCircles, AreSeenWhereAScanNeedsOnlyARankThatIsLate) {
 }
 
 /// A wait with a deadline of its own ends.
-TEST(NoCircles, AreSeenWhereACallHasADeadline) {
+TEST(NoCycles, AreSeenWhereACallHasADeadline) {
   for (const std::vector<int>& layout : {std::vector<int>{3}, {1, 1, 1}}) {
     int status = 0;
     EXPECT_EQ(run_job(
@@ -150,14 +150,14 @@ TEST(NoCircles, AreSeenWhereACallHasADeadline) {
   }
 }
 
-const Circle kCircles[] = {{"three", {3}},
-                           {"three_servers", {1, 1, 1}},
-                           {"two_servers", {2, 1}},
-                           {"sets", {3}, true},
-                           {"sets_on_servers", {1, 1, 1}, true},
-                           {"seven", {7}},
-                           {"seven_on_servers", {2, 3, 2}}};
-INSTANTIATE_TEST_SUITE_P(Ways, Circles, ::testing::ValuesIn(kCircles),
+const Cycle kCycles[] = {{"three", {3}},
+                         {"three_servers", {1, 1, 1}},
+                         {"two_servers", {2, 1}},
+                         {"sets", {3}, true},
+                         {"sets_on_servers", {1, 1, 1}, true},
+                         {"seven", {7}},
+                         {"seven_on_servers", {2, 3, 2}}};
+INSTANTIATE_TEST_SUITE_P(Ways, Cycles, ::testing::ValuesIn(kCycles),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

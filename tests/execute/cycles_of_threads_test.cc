@@ -59,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(Threads, CrossedBroadcasts,
                          ::testing::Combine(::testing::Bool(), ::testing::Bool()));
 
 /// A thread that has not called yet makes the other call in time.
-TEST(NoCircles, AreSeenWhereAnotherThreadMakesTheCallLater) {
+TEST(NoCycles, AreSeenWhereAnotherThreadMakesTheCallLater) {
   for (const std::vector<int>& layout : testing::kLayouts) {
     EXPECT_EQ(
         run_job(job_of(layout),
