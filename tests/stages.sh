@@ -305,7 +305,7 @@ stage() {
       say "linting"
       check "clang-tidy" tidy_is_clean
       ;;
-    *) die "unknown stage \"$1\": there are $ALL_STAGES mutants ucc" 2 ;;
+    *) die "unknown stage \"$1\": there are $ALL_STAGES lockstep-coverage lockstep-defects mutants ucc" 2 ;;
   esac
 }
 
