@@ -212,8 +212,8 @@ inline constexpr Variable kVariables[] = {
      .help = "Traffic class of the connections. With RoCE, its upper six bits are the DSCP. -1: "
              "with RoCE, the value that is set for the port in "
              "`/sys/class/infiniband/DEVICE/tc/PORT/traffic_class` or, if that file does not "
-             "exist, in `/sys/kernel/config/rdma_cm/DEVICE/ports/PORT/default_roce_tos`; "
-             "otherwise 0.",
+             "exist or contains no valid value (1 to 255), in "
+             "`/sys/kernel/config/rdma_cm/DEVICE/ports/PORT/default_roce_tos`; otherwise 0.",
      .low = -1,
      .high = 255},
     {.group = VariableGroup::kVerbs,
