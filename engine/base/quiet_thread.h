@@ -1,5 +1,5 @@
 #pragma once
-/// Threads of the library's own inside a program that knows nothing of them.
+/// The library's own threads, inside a program that knows nothing of them.
 
 #include <pthread.h>
 #include <signal.h>
@@ -28,7 +28,7 @@ class SignalsBlocked {
   sigset_t before_;
 };
 
-/// How many threads of the library's own run in this process.
+/// How many of the library's own threads run in this process.
 inline std::atomic<uint32_t> g_quiet_threads{0};
 
 /// A thread in which all signals are blocked. Throws what std::thread does.
