@@ -4,11 +4,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "engine/base/clock.h"
 #include "engine/core/call_arguments.h"
 #include "engine/core/call_blocks.h"
+#include "engine/core/call_slots.h"
 #include "engine/core/group.h"
 #include "engine/core/lengths_phase.h"
 #include "engine/execute/short_program.h"
@@ -20,7 +20,7 @@ namespace ibcoll {
 class BoundCall {
  public:
   /// The group must outlive it.
-  explicit BoundCall(Group& group) : group_(group) {}
+  explicit BoundCall(Group& group) : group_(group), slots_(group) {}
   ~BoundCall() { release(); }
   BoundCall(const BoundCall&) = delete;
   BoundCall& operator=(const BoundCall&) = delete;
@@ -30,7 +30,7 @@ class BoundCall {
   Status bind(const CallArguments& arguments);
   /// Whether release() has something to give back.
   bool holds_anything() const {
-    return scratch_ != nullptr || aside_ != nullptr || lengths_.has_memory() || has_blocks_ ||
+    return slots_.has_memory() || lengths_.has_memory() || has_blocks_ ||
            arguments_.keeps != nullptr;
   }
   /// Gives the memory back.
@@ -41,8 +41,8 @@ class BoundCall {
 
   /// For each start of the call: its time begins, and what other data is to land on is copied.
   void begin() {
-    if (aside_ != nullptr) [[unlikely]]
-      copy_aside();
+    if (aside() != nullptr) [[unlikely]]
+      slots_.copy_aside(arguments_, has_blocks_ ? blocks_.get() : nullptr);
     if (has_blocks_) [[unlikely]]
       blocks_->start();
     else
@@ -71,22 +71,12 @@ class BoundCall {
   /// What Binding::told points to.
   const CallMeaning& meaning() const { return meaning_; }
   /// Where data that is sent in place has been copied to; null: it is read where it lies.
-  const std::byte* aside() const { return aside_; }
+  const std::byte* aside() const { return slots_.aside(); }
 
  private:
   void take_blocks();
   void tell_meaning(uint64_t block_bytes);
-  Status bind_equal();
-  Status bind_in_place();
-  Status bind_parts();
-  Status bind_side_by_side();
-  Status bind_unequal();
-  Status bind_neighbors();
-  void bind_lists();
-  Status bind_aside(size_t bytes);
-  Status bind_known_scratch();
-  Status bind_scratch_slots();
-  void copy_aside();
+  Status bind_blocks();
   void give_back();
 
   Group& group_;
@@ -95,13 +85,8 @@ class BoundCall {
   Binding binding_;
   CallMeaning meaning_;
   ShortProgram short_;
-  uint64_t reduction_ = 0;        ///< in meaning_
-  std::byte* scratch_ = nullptr;  ///< of the program
-  std::byte* aside_ = nullptr;
-  size_t aside_bytes_ = 0;
-  // Unequal blocks. Slots that lie side by side are those of reduce_scatter, and parts of a block.
-  std::vector<uint64_t> slot_bytes_, slot_offsets_;
-  std::vector<uint64_t> send_offsets_, scratch_bytes_, scratch_offsets_;
+  uint64_t reduction_ = 0;  ///< in meaning_
+  CallSlots slots_;
   LengthsPhase lengths_;
   std::unique_ptr<CallBlocks> blocks_;  ///< null: no call so far had blocks of its own layout
   bool has_blocks_ = false;             ///< this one has

@@ -36,7 +36,7 @@ Binding LengthsPhase::bind(const Shape& shape, const CallPlan& plan, const Bindi
   return lengths;
 }
 
-/// Of neighbours each slot has its place: see BoundCall::bind_neighbors().
+/// Of neighbours each slot has its place: see CallSlots::bind_neighbors().
 void LengthsPhase::place(Binding& lengths, size_t slots) {
   bytes_.assign(slots, sizeof(uint64_t));
   offsets_.resize(slots);
