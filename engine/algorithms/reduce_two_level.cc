@@ -1,14 +1,17 @@
-/// Two-level allreduce with all ranks of a server at work (as Bayatpour et al. 2017, "DPML"): each
-/// combines a slice of the block straight from the others' memory; between servers the ranks with
-/// the same slice exchange parts of it, each server's combines one part and sends it back; then all
-/// read the slices of the others of their server. On one server nothing but slices is moved: every
-/// rank reads each element of its slice once from each other, and the rest of the result once.
+/// Two-level allreduce and reduce with all ranks of a server at work (as Bayatpour et al. 2017,
+/// "DPML"): each combines a slice of the block straight from the others' memory; between servers
+/// the ranks with the same slice exchange parts of it, and each server's combines one part. An
+/// allreduce sends that back, and all read the slices of the others of their server; of a reduce
+/// the root reads all parts. On one server nothing but slices is moved: every rank reads each
+/// element of its slice once from each other, and who gets the result the rest of that once.
 ///
 /// Slot k Ns + s of the block is combined in the end at server s, by the rank that has slice k
 /// there. There are as many slices as ranks on the largest server; a smaller one's ranks have more.
-/// Steps: 2, or 4 with several servers. Messages a rank: 2 (Ns - 1), a smaller server's ranks more.
-/// Bytes between servers: 2 (Ns - 1) / Ns blocks out of a server, and in. Scratch: with one server
-/// none, else 2 slices about; ordered, up to a block more.
+/// Steps: 2, or with several servers 4 of an allreduce and 3 of a reduce. Messages a rank: 2 (Ns -
+/// 1) of an allreduce, Ns of a reduce, a smaller server's ranks more. Bytes between servers: 2 (Ns
+/// - 1) / Ns blocks out of a server, and in; of a reduce 1 out, and into the root's 2 (Ns - 1) /
+/// Ns. Scratch of who gets the result: with one server none, else 2 slices about; of others a slice
+/// more; ordered, up to a block more.
 
 #include <bit>
 
@@ -22,8 +25,13 @@ namespace {
 /// All ranks know what each rank has.
 class Slices {
  public:
-  Slices(const Shape& shape, bool ordered) : shape_(shape), slices_(shape), ordered_(ordered) {}
+  /// `root`: who alone gets the result; kEveryone: all do.
+  Slices(const Shape& shape, Rank root, bool ordered)
+      : shape_(shape), slices_(shape), root_(root), ordered_(ordered) {}
 
+  bool gets_result(Rank rank) const { return root_ == kEveryone || root_ == rank; }
+
+  uint32_t count() const { return slices_.count(); }
   uint32_t cut() const { return slices_.count() * servers(); }
   uint32_t servers() const { return static_cast<uint32_t>(shape_.servers()); }
   Rank owner(int server, uint32_t slice) const { return slices_.owner(server, slice); }
@@ -59,32 +67,48 @@ class Slices {
   /// Where the sum of its server lands at a rank: with one server it is the result.
   Slice local_sum(Rank rank) const {
     const Slice slices = of(rank, Buffer::kRecv);
-    if (servers() == 1) return slices;
+    if (servers() == 1 && gets_result(rank)) return slices;
     const uint32_t places = places_inside(rank).scratch_places();
     return {Buffer::kScratch, places * slices.count, slices.count};
   }
+  /// Where, with several servers, a rank combines its part of a slice in the end: behind the local
+  /// sum if the result is not its own.
+  Slice part(Rank rank, uint32_t slice) const {
+    if (gets_result(rank)) return {Buffer::kRecv, slot(slice, shape_.server_of(rank)), 1};
+    const Slice sum = local_sum(rank);
+    return {Buffer::kScratch, sum.first + sum.count + index(rank, slice), 1};
+  }
   /// Scratch of a rank in which a slice's parts from other servers land.
   uint32_t scratch_between(Rank rank, uint32_t slice) const {
-    const int server = shape_.server_of(rank);
     const Slice sum = local_sum(rank);
-    const uint32_t index = slice - slices_.first(server, shape_.local_of(rank));
-    return sum.first + sum.count + index * places_between(server).scratch_places();
+    const uint32_t parts = gets_result(rank) ? 0 : sum.count / servers();
+    const uint32_t places = places_between(shape_.server_of(rank)).scratch_places();
+    return sum.first + sum.count + parts + index(rank, slice) * places;
   }
 
+  static constexpr Rank kEveryone = -1;
+
  private:
+  /// Which of its slices it is.
+  uint32_t index(Rank rank, uint32_t slice) const {
+    return slice - slices_.first(shape_.server_of(rank), shape_.local_of(rank));
+  }
+
   const Shape& shape_;
   const ServerSlices slices_;
+  const Rank root_;
   const bool ordered_;
 };
 
 class TwoLevel {
  public:
-  TwoLevel(const Shape& shape, Rank me, const AlgorithmOptions& options)
-      : program_(Collective::kAllreduce, "two_level", shape, me, options),
+  TwoLevel(Collective collective, const Shape& shape, Rank me, const AlgorithmOptions& options)
+      : program_(collective, "two_level", shape, me, options),
         shape_(shape),
         me_(me),
+        root_(has_root(collective) ? options.root : Slices::kEveryone),
         server_(shape.server_of(me)),
-        slices_(shape, options.ordered),
+        slices_(shape, root_, options.ordered),
         mine_(slices_.of(me, Buffer::kRecv)) {
     program_.cut_block(slices_.cut());
   }
@@ -93,9 +117,13 @@ class TwoLevel {
     const bool single = shape_.servers() == 1;
     if (single) program_.begin_stream();
     combine_inside();
-    if (!single) exchange();
-    program_.begin_step(single ? 1 : 3);
-    hand_out();
+    if (!single) combine_between();
+    if (root_ != Slices::kEveryone) {
+      single ? hand_in() : hand_in_parts();
+    } else {
+      if (!single) exchange();
+      hand_out(single ? 1 : 3);
+    }
     if (single) program_.end_stream();
     return program_.finish();
   }
@@ -130,29 +158,28 @@ class TwoLevel {
     });
   }
 
-  /// Between servers: what has come in is combined, and passed on, piece by piece. A stream has one
-  /// put to a rank, since places are told in the order of operations.
-  void exchange() {
+  /// The slices of this rank.
+  template <class Visit>
+  void for_each_slice(Visit visit) const {
     const uint32_t first = mine_.first / slices_.servers();
     const uint32_t end = first + mine_.count / slices_.servers();
+    for (uint32_t slice = first; slice < end; ++slice) visit(slice);
+  }
+
+  /// Between servers: what has come in is combined, and passed on, piece by piece. A stream has one
+  /// put to a rank, since places are told in the order of operations.
+  void combine_between() {
     program_.begin_step(1);
-    for (uint32_t slice = first; slice < end; ++slice) {
+    if (!slices_.gets_result(me_)) {
+      for_each_slice([&](uint32_t slice) {
+        add_scratch({Buffer::kRecv, slices_.slot(slice, server_), 1}, 1);
+      });
+    }
+    for_each_slice([&](uint32_t slice) {
       program_.begin_stream();
       combine_between(slice);
       program_.end_stream();
-    }
-    program_.begin_step(2);
-    const int servers = shape_.servers();
-    for (uint32_t slice = first; slice < end; ++slice) {
-      program_.begin_stream();
-      for (int i = 1; i < servers; ++i) {
-        const int to = (server_ + i) % servers, from = (server_ + servers - i) % servers;
-        const Slice done{Buffer::kRecv, slices_.slot(slice, server_), 1};
-        program_.put(slices_.owner(to, slice), done, done);
-        program_.expect(slices_.owner(from, slice), {Buffer::kRecv, slices_.slot(slice, from), 1});
-      }
-      program_.end_stream();
-    }
+    });
   }
 
   void combine_between(uint32_t slice) {
@@ -162,7 +189,7 @@ class TwoLevel {
       const uint32_t slot = slices_.slot(slice, server);
       const Rank to = slices_.owner(server, slice);
       program_.put(to, {sum_.buffer, sum_.first + slot - mine_.first, 1},
-                   slices_.places_between(server).landing(server_, {Buffer::kRecv, slot, 1},
+                   slices_.places_between(server).landing(server_, slices_.part(to, slice),
                                                           slices_.scratch_between(to, slice)));
     }
     const FoldPlan plan = slices_.between(server_);
@@ -171,25 +198,74 @@ class TwoLevel {
     for (int server = 0; server < servers; ++server) owners.push_back(slices_.owner(server, slice));
     add_scratch({Buffer::kRecv, slot, 1}, plan.scratch_places());
     plan.write(program_, owners, {sum_.buffer, sum_.first + slot - mine_.first, 1},
-               {Buffer::kRecv, slot, 1}, slices_.scratch_between(me_, slice));
+               slices_.part(me_, slice), slices_.scratch_between(me_, slice));
   }
 
-  void hand_out() {
+  void exchange() {
+    program_.begin_step(2);
+    const int servers = shape_.servers();
+    for_each_slice([&](uint32_t slice) {
+      program_.begin_stream();
+      for (int i = 1; i < servers; ++i) {
+        const int to = (server_ + i) % servers, from = (server_ + servers - i) % servers;
+        const Slice done{Buffer::kRecv, slices_.slot(slice, server_), 1};
+        program_.put(slices_.owner(to, slice), done, done);
+        program_.expect(slices_.owner(from, slice), {Buffer::kRecv, slices_.slot(slice, from), 1});
+      }
+      program_.end_stream();
+    });
+  }
+
+  void hand_out(uint32_t step) {
+    program_.begin_step(step);
     for_each_local([&](Rank to) { program_.put(to, mine_, mine_); });
     for_each_local([&](Rank from) { program_.expect(from, slices_.of(from, Buffer::kRecv)); });
+  }
+
+  /// On one server.
+  void hand_in() {
+    program_.begin_step(1);
+    if (me_ != root_) return program_.put(root_, sum_, mine_);
+    for_each_local([&](Rank from) { program_.expect(from, slices_.of(from, Buffer::kRecv)); });
+  }
+
+  /// Every rank's puts come in the order of its slices, and so do the root's expects.
+  void hand_in_parts() {
+    program_.begin_step(2);
+    if (me_ != root_) {
+      for_each_slice([&](uint32_t slice) {
+        program_.begin_stream();
+        program_.put(root_, slices_.part(me_, slice),
+                     {Buffer::kRecv, slices_.slot(slice, server_), 1});
+        program_.end_stream();
+      });
+      return;
+    }
+    for (uint32_t slice = 0; slice < slices_.count(); ++slice) {
+      for (int i = 0; i < shape_.servers(); ++i) {
+        const int server = (server_ + i) % shape_.servers();
+        const Rank from = slices_.owner(server, slice);
+        if (from == me_) continue;
+        program_.begin_stream();
+        program_.expect(from, {Buffer::kRecv, slices_.slot(slice, server), 1});
+        program_.end_stream();
+      }
+    }
   }
 
   ProgramBuilder program_;
   const Shape& shape_;
   const Rank me_;
+  const Rank root_;  ///< who alone gets the result
   const int server_;
   const Slices slices_;
   const Slice mine_;
   Slice sum_;  ///< what this rank has combined of its server's data
 };
 
-ProgramPtr build(Collective, const Shape& shape, Rank me, const AlgorithmOptions& options) {
-  return TwoLevel(shape, me, options).build();
+ProgramPtr build(Collective collective, const Shape& shape, Rank me,
+                 const AlgorithmOptions& options) {
+  return TwoLevel(collective, shape, me, options).build();
 }
 
 /// On one server, and where each has as many ranks in sequence as the tree of all ranks joins.
@@ -205,7 +281,7 @@ bool keeps_order(const Shape& shape) {
 
 constexpr AlgorithmSpec kSpec{
     .name = "two_level",
-    .collectives = {Collective::kAllreduce},
+    .collectives = {Collective::kAllreduce, Collective::kReduce},
     .summary = "each rank of a server combines a slice, servers exchange theirs",
     .when = "one server; long blocks",
     .source = "Bayatpour 2017",
