@@ -1,12 +1,14 @@
 // What the engine chooses by itself, as a list: tests/data/choices.txt has, for each collective and
-// layout, which algorithm, pacing and pieces calls of which sizes get. A change to it is a change
-// of behaviour: make it anew with UPDATE_GOLDEN=1 in a commit that says why.
+// layout, which algorithm, pacing and pieces calls of which sizes get. No figure, row or condition
+// of engine/tuner may change without it. A change to it is a change of behaviour: make it anew with
+// UPDATE_GOLDEN=1 in a commit that says why.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <functional>
 #include <map>
 #include <random>
 #include <set>
@@ -42,6 +44,15 @@ struct Calls {
   }
 };
 
+/// "two_level_ring/gate, 2 pieces".
+std::string to_text(Collective collective, const Choice& choice) {
+  std::string text(choice.algorithm);
+  if ((*find_algorithm(collective, choice.algorithm))->paced)
+    text += fmt::format("/{}", to_string(choice.options.pacing));
+  if (choice.pieces > 1) text += fmt::format(", {} pieces", choice.pieces);
+  return text;
+}
+
 /// What such a call gets, in words.
 std::string choice_of(const Calls& calls, const Shape& shape, int64_t bytes,
                       const Graph* graph = nullptr) {
@@ -55,12 +66,7 @@ std::string choice_of(const Calls& calls, const Shape& shape, int64_t bytes,
                         .costs_cores = calls.costs_cores};
   const Choice choice = choose(facts, {.named = {.algorithm = calls.algorithm}});
   if (calls.by_leaders) return fmt::format("{}, {} pieces", choice.algorithm, choice.pieces);
-  std::string text(choice.algorithm);
-  if ((*find_algorithm(collective, choice.algorithm))->paced)
-    text += fmt::format("/{}", to_string(choice.options.pacing));
-  if (choice.pieces > 1) text += fmt::format(", {} pieces", choice.pieces);
-  if (!choice.planned.empty()) text += ", or a plan";
-  return text;
+  return to_text(collective, choice) + (choice.planned.empty() ? "" : ", or a plan");
 }
 
 /// The sizes at which the choice is looked at; between two where it differs the exact place is
@@ -78,41 +84,42 @@ std::vector<int64_t> grid() {
   return all;
 }
 
-/// Lines "from size: choice", one for each run of sizes with the same one.
+/// Lines "from size: what it is", one for each run of sizes for which it is the same.
 class SizeList {
  public:
-  SizeList(const Calls& calls, const Shape& shape, const Graph* graph)
-      : calls_(calls), shape_(shape), graph_(graph) {}
+  explicit SizeList(std::function<std::string(int64_t bytes)> at) : at_(std::move(at)) {}
 
   std::string text() {
-    if (!lies_side_by_side(calls_.collective)) return fmt::format("       any  {}\n", at(0));
     static const std::vector<int64_t> kSizes = grid();
-    add(0, at(0));
+    add(0, at_(0));
     for (size_t i = 1; i < kSizes.size(); ++i)
-      look_between(kSizes[i - 1], at(kSizes[i - 1]), kSizes[i], at(kSizes[i]));
+      look_between(kSizes[i - 1], at_(kSizes[i - 1]), kSizes[i], at_(kSizes[i]));
     return std::move(text_);
   }
 
  private:
-  std::string at(int64_t bytes) const { return choice_of(calls_, shape_, bytes, graph_); }
-  void add(int64_t from, const std::string& choice) {
-    text_ += fmt::format("{:>10}  {}\n", from, choice);
+  void add(int64_t from, const std::string& what) {
+    text_ += fmt::format("{:>10}  {}\n", from, what);
   }
   void look_between(int64_t low, const std::string& of_low, int64_t high,
                     const std::string& of_high) {
     if (of_low == of_high) return;
     if (high - low == 1) return add(high, of_high);
     const int64_t middle = low + (high - low) / 2;
-    const std::string of_middle = at(middle);
+    const std::string of_middle = at_(middle);
     look_between(low, of_low, middle, of_middle);
     look_between(middle, of_middle, high, of_high);
   }
 
-  const Calls& calls_;
-  const Shape& shape_;
-  const Graph* graph_;
+  std::function<std::string(int64_t)> at_;
   std::string text_;
 };
+
+std::string list_of(const Calls& calls, const Shape& shape, const Graph* graph = nullptr) {
+  const auto at = [&](int64_t bytes) { return choice_of(calls, shape, bytes, graph); };
+  if (!lies_side_by_side(calls.collective)) return fmt::format("       any  {}\n", at(0));
+  return SizeList(at).text();
+}
 
 /// The lists of a section. What they are for stands before them, several where they are the same.
 class Section {
@@ -161,7 +168,7 @@ std::string lists_of(const Calls& calls, std::span<const std::string_view> layou
   Section section;
   for (const std::string_view layout : layouts) {
     const Shape shape = laid_out(layout);
-    section.add(std::string(layout), SizeList(calls, shape, nullptr).text());
+    section.add(std::string(layout), list_of(calls, shape));
   }
   return section.text();
 }
@@ -177,7 +184,7 @@ void add_graphs(Collective collective, std::string& text) {
   Section section;
   const auto add = [&](std::string_view layout, const std::string& what, const Shape& shape,
                        const Graph* graph) {
-    section.add(fmt::format("{} {}", layout, what), SizeList(calls, shape, graph).text());
+    section.add(fmt::format("{} {}", layout, what), list_of(calls, shape, graph));
   };
   for (const auto& [layout, patterns] :
        {std::pair<std::string_view, std::vector<std::string>>{"1x4", {"ring:1"}},
@@ -232,10 +239,173 @@ void add_named(std::string& text) {
   }
 }
 
+/// Which plan is taken where one can be had, and how long it may take for that.
+std::string plan_of(const CallFacts& facts, int64_t walk_ns, int64_t bound_ns) {
+  const Choice choice = choose(facts);
+  if (choice.planned.empty()) return "none";
+  TransferPlan plan;
+  plan.bound_ns = bound_ns;
+  const auto longest = [&](bool keeps_time) {
+    plan.keeps_time = keeps_time;
+    int64_t pays = -1, does_not = 4 * walk_ns;
+    while (does_not - pays > 1) {
+      plan.time_ns = pays + (does_not - pays) / 2;
+      const bool is_taken = plan_pays(plan, choice.plan_rule, static_cast<double>(walk_ns));
+      (is_taken ? pays : does_not) = plan.time_ns;
+    }
+    return pays < 0 ? "never" : fmt::format("up to {} ns", pays);
+  };
+  return fmt::format("{} {}, with late tokens {}", choice.planned, longest(true), longest(false));
+}
+
+void add_plans(std::string& text) {
+  constexpr int64_t kWalkNs = 1'000'000, kBoundNs = 500'000;
+  for (const Collective collective : kCollectives) {
+    const auto has_plan = [&](const ChoiceRow& row) {
+      return row.collectives.contain(collective) && !row.planned.empty();
+    };
+    if (std::ranges::none_of(table_of_choices(), has_plan)) continue;
+    Section section;
+    for (const std::string_view layout : {"3x1", "32x1"}) {
+      const Shape shape = laid_out(layout);
+      CallFacts facts{.collective = collective, .shape = shape, .block_bytes = 0};
+      for (const bool plans : {true, false}) {
+        facts.plans = plans;
+        const auto at = [&](int64_t bytes) {
+          facts.block_bytes = size_to_choose_by(collective, bytes);
+          return plan_of(facts, kWalkNs, kBoundNs);
+        };
+        section.add(fmt::format("{}{}", layout, plans ? "" : " without plans"),
+                    SizeList(at).text());
+      }
+    }
+    text += fmt::format(
+        "# {}, plan that is taken where a walk takes {} ns and the bound is {} ns\n{}\n",
+        to_string(collective), kWalkNs, kBoundNs, section.text());
+  }
+}
+
+/// How many pieces a plan is carried out in.
+void add_pieces_of_plans(std::string& text) {
+  const Shape shape = laid_out("4x1");
+  Section section;
+  for (const auto& [pieces, relays] :
+       {std::pair(1u, false), {3u, false}, {1u, true}, {3u, true}, {40u, true}}) {
+    TransferPlan plan;
+    plan.pieces = pieces;
+    plan.relays = relays;
+    const auto at = [&](int64_t bytes) {
+      const CallFacts facts{
+          .collective = Collective::kAlltoall, .shape = shape, .block_bytes = bytes};
+      const Algorithm& algorithm = *look_up_algorithm(facts.collective, "contention_free");
+      return std::to_string(choose_pieces(algorithm, facts, &plan));
+    };
+    section.add(fmt::format("a plan of {} that {}", pieces, relays ? "relays" : "does not relay"),
+                SizeList(at).text());
+  }
+  text += "# alltoall, contention_free by name, pieces with a plan\n" + section.text() + "\n";
+}
+
+/// A rule of a file for calls of that collective on that layout, by the fields that its line has
+/// beside them; none where there are none.
+Rule rule_of(Collective collective, const Shape& shape, std::string_view fields, Rules& rules) {
+  if (fields.empty()) return {};
+  const RuleSection section =
+      parse_rules(fmt::format("{{\"ibcoll_rules\": 1, \"layout\": \"{}\"}}\n"
+                              "{{\"collective\": \"{}\", {}}}",
+                              shape.describe(), to_string(collective), fields))
+          .value()[0];
+  rules = Rules::create(section, shape).value();
+  return section.rules[0];
+}
+
+/// What calls get that name something themselves, or that a rule is for.
+void add_sources(std::string& text) {
+  Section section;
+  const auto add = [&](const CallFacts& facts, const NamedChoice& named, std::string_view fields) {
+    std::string what = fmt::format("{} of {} on {}", to_string(facts.collective),
+                                   format_size(facts.block_bytes), facts.shape.describe());
+    if (facts.ordered) what += ", ordered";
+    if (!facts.plans) what += ", without plans";
+    if (!named.algorithm.empty()) what += fmt::format(", {} by name", named.algorithm);
+    if (named.pacing)
+      what += fmt::format(", {}, {} pieces by name", to_string(*named.pacing), named.pieces);
+    Rules rules;
+    const Rule rule = rule_of(facts.collective, facts.shape, fields, rules);
+    if (rule.algorithm != nullptr) what += fmt::format(", rule {}", rule.describe());
+    const Choice choice =
+        choose(facts, {.named = named, .rules = &rules, .rule_bytes = facts.block_bytes});
+    constexpr std::string_view kSources[] = {"name", "rule", "table"};
+    section.add(what,
+                fmt::format("    {}, window {}, by the {}\n", to_text(facts.collective, choice),
+                            choice.options.window, kSources[static_cast<size_t>(choice.source)]));
+  };
+  constexpr std::string_view kRing = R"("algorithm": "two_level_ring")";
+  constexpr std::string_view kAll =
+      R"("algorithm": "two_level_ring", "pacing": "free", "window": 2, "pieces": 5)";
+  constexpr std::string_view kPlanned = R"("algorithm": "contention_free")";
+  const Shape few = laid_out("4x2"), many = laid_out("32x2");
+  CallFacts exchange{Collective::kAlltoall, few, 128 << 10},
+      sum{Collective::kAllreduce, few, 1 << 20};
+  add(exchange, {}, "");
+  add(exchange, {.algorithm = "bruck"}, "");
+  add(exchange, {.pacing = Pacing::kFree, .pieces = 3}, "");
+  add(exchange, {}, kRing);
+  add(exchange, {}, kAll);
+  add(exchange, {.algorithm = "bruck"}, kAll);
+  add(exchange, {.pacing = Pacing::kToken, .pieces = 3}, kAll);
+  add({Collective::kAlltoall, many, 8}, {.algorithm = "aggregate"}, "");
+  add(sum, {}, kRing);
+  exchange.ordered = sum.ordered = true;
+  add(exchange, {}, kRing);
+  add(sum, {}, kRing);
+  exchange.ordered = false;
+  add(exchange, {}, kPlanned);
+  exchange.plans = false;
+  add(exchange, {}, kPlanned);
+  text += "# what goes before the table\n" + section.text() + "\n";
+}
+
+/// What may be better than what is chosen.
+void add_worth_trying(std::string& text) {
+  Section section;
+  const auto add = [&](Collective collective, std::string_view layout, bool ordered = false) {
+    const Shape shape = laid_out(layout);
+    CallFacts facts{.collective = collective, .shape = shape, .block_bytes = 0, .ordered = ordered};
+    const auto at = [&](int64_t bytes) {
+      facts.block_bytes = bytes;
+      const AlgorithmNames all = worth_trying(facts, choose(facts).algorithm);
+      if (all.count == 0) return std::string("nothing");
+      return fmt::format("{}", fmt::join(std::span(all.names).first(all.count), ", "));
+    };
+    section.add(
+        fmt::format("{} on {}{}", to_string(collective), layout, ordered ? ", ordered" : ""),
+        SizeList(at).text());
+  };
+  add(Collective::kAlltoall, "1x4");
+  add(Collective::kAlltoall, "4x2");
+  add(Collective::kAllgather, "1x4");
+  add(Collective::kAllreduce, "1x4");
+  add(Collective::kAllreduce, "4x2");
+  add(Collective::kAllreduce, "4x2", true);
+  text += "# what else is worth trying\n" + section.text() + "\n";
+}
+
+constexpr std::string_view kHead =
+    R"(What calls get by default. A title (#) says which calls its section is about: the collective,
+and what else is true of them. Below layouts, which semicolons separate, stand lines of two columns:
+
+  bytes of a block from which on it holds, up to 64 MB    ALGORITHM/PACING, N pieces
+
+The pacing is left out where the algorithm heeds none, and so is one piece. "Or a plan": where one
+for the network pays. The last sections show what goes before the table of choices, which plans pay
+and how many pieces they have, and which other algorithms are worth trying.
+Made by UPDATE_GOLDEN=1 choices_test.
+
+)";
+
 std::string all_choices() {
-  std::string text =
-      "What calls get that leave the algorithm open: layouts, and below them, from how many bytes\n"
-      "of a block on, what they get, up to 64 MB. Made by UPDATE_GOLDEN=1 choices_test.\n\n";
+  std::string text(kHead);
   for (const Collective collective : kCollectives) {
     if (has_graph(collective)) {
       add_graphs(collective, text);
@@ -256,6 +426,10 @@ std::string all_choices() {
     add({.collective = collective, .ordered = true, .costs_cores = true}, ordered);
   }
   add_named(text);
+  add_sources(text);
+  add_plans(text);
+  add_pieces_of_plans(text);
+  add_worth_trying(text);
   return text;
 }
 
