@@ -1,6 +1,7 @@
 #include "engine/tuner/choose.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace ibcoll {
 namespace {
@@ -67,13 +68,16 @@ bool is_worth_a_plan(const CallFacts& facts) {
          !hold(kSeveralAServer, facts) && hold(kPlannableServers, facts);
 }
 
+using MaybeChoice = std::optional<Choice>;
+
 /// Its pacing is that of what the table has for such a call on any transport.
-Choice choose_named(const CallFacts& facts, std::string_view name) {
+MaybeChoice choose_named(const CallFacts& facts, const ChoiceSources& sources) {
+  const std::string_view name = sources.named.algorithm;
+  if (name.empty()) return {};
   CallFacts plain = facts;
   plain.costs_cores = false;
   Choice choice = choose(plain);
   choice.algorithm = name;
-  choice.source = ChoiceSource::kNamed;
   choice.planned = {};
   if (const Algorithm* const algorithm = look_up_algorithm(facts.collective, name))
     choice.pieces = choose_pieces(*algorithm, plain);
@@ -82,35 +86,48 @@ Choice choose_named(const CallFacts& facts, std::string_view name) {
 
 /// A rule does not count where its algorithm has no programs, or can't keep the order or have the
 /// plan that is asked for.
-std::optional<Choice> choose_by_rule(const CallFacts& facts, const ChoiceSources& sources) {
+MaybeChoice choose_by_rule(const CallFacts& facts, const ChoiceSources& sources) {
+  if (sources.rules == nullptr) return {};
   const Rule* const rule = sources.rules->find(facts.collective, facts.shape, sources.rule_bytes);
   if (rule == nullptr) return {};
   const Algorithm& algorithm = *rule->algorithm;
   if (sources.root && !algorithm.is_for(facts.shape, *sources.root)) return {};
   if (facts.ordered && reduces(facts.collective) && !algorithm.keeps_order(facts.shape)) return {};
   if (algorithm.spec->planned && !facts.plans) return {};
-  Choice choice{.algorithm = algorithm.name, .options = {}, .source = ChoiceSource::kRule};
+  Choice choice{.algorithm = algorithm.name, .options = {}};
   choice.options.pacing = rule->pacing.value_or(choose_pacing(facts.shape, facts.block_bytes));
   choice.options.window = rule->window;
   choice.pieces = rule->pieces != 0 ? rule->pieces : choose_pieces(algorithm, facts);
   return choice;
 }
 
-/// The first source that knows. One that reckons with what messages cost belongs between the rules
-/// and the table, and before it what learns from calls; who does so behind the C interface names
-/// what it has found, of what worth_trying() says.
-Choice choose_by_first(const CallFacts& facts, const ChoiceSources& sources) {
-  if (!sources.named.algorithm.empty()) return choose_named(facts, sources.named.algorithm);
-  if (sources.rules != nullptr) {
-    if (const auto choice = choose_by_rule(facts, sources)) return *choice;
-  }
-  return choose(facts);
-}
+MaybeChoice choose_by_table(const CallFacts& facts, const ChoiceSources&) { return choose(facts); }
+
+struct Source {
+  ChoiceSource is;
+  MaybeChoice (*choose)(const CallFacts& facts, const ChoiceSources& sources);  ///< none: no say
+};
+
+/// In the order in which they count; the last one always knows. What learns from calls belongs
+/// behind the rules, and behind it what reckons with what messages cost. Who learns behind the C
+/// interface names what it has found, of what worth_trying() says.
+constexpr Source kSources[] = {
+    {ChoiceSource::kNamed, choose_named},
+    {ChoiceSource::kRule, choose_by_rule},
+    {ChoiceSource::kTable, choose_by_table},
+};
 
 }  // namespace
 
 Choice choose(const CallFacts& facts, const ChoiceSources& sources) {
-  Choice choice = choose_by_first(facts, sources);
+  Choice choice;
+  for (const Source& source : kSources) {
+    if (MaybeChoice known = source.choose(facts, sources)) {
+      choice = std::move(*known);
+      choice.source = source.is;
+      break;
+    }
+  }
   if (sources.named.pacing) choice.options.pacing = *sources.named.pacing;
   if (sources.named.pieces != 0) choice.pieces = sources.named.pieces;
   return choice;

@@ -1,6 +1,6 @@
 #pragma once
-/// Which algorithm serves a call best. Whatever has a say in that is a source here, in the order in
-/// which they count, and nowhere else.
+/// Which algorithm serves a call best. Whatever has a say in that is a source, in one list
+/// (choose.cc), and nowhere else.
 
 #include <cstdint>
 #include <optional>
@@ -12,6 +12,7 @@
 
 namespace ibcoll {
 
+/// In the order in which they count.
 enum class ChoiceSource : uint8_t {
   kNamed,  ///< the call names the algorithm
   kRule,   ///< of a file (rules.h)
@@ -36,7 +37,7 @@ struct NamedChoice {
   uint32_t pieces = 0;  ///< 0: left open
 };
 
-/// What goes before the table, in this order.
+/// What the sources know of a call beside its facts.
 struct ChoiceSources {
   NamedChoice named = {};
   const Rules* rules = nullptr;
