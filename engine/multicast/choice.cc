@@ -25,19 +25,19 @@ Result<MulticastChoice> choose_multicast(const MulticastFacts& facts,
                        .shape = shape,
                        .block_bytes = static_cast<int64_t>(facts.bytes),
                        .by_leaders = true};
-  MulticastChoice choice;
-  if (facts.algorithm == 0) {
-    IBCOLL_ASSIGN(choice.algorithm, find_algorithm(call.collective, choose(call).algorithm));
-  } else {
-    IBCOLL_ASSIGN(choice.algorithm, algorithm_of(facts.algorithm));
-    if (choice.algorithm->spec->beyond_leaders) {
+  NamedChoice named{.pieces = facts.pieces};
+  if (facts.algorithm != 0) {
+    IBCOLL_ASSIGN(const Algorithm* const algorithm, algorithm_of(facts.algorithm));
+    if (algorithm->spec->beyond_leaders) {
       return fail(ErrorCode::kInvalidArgument,
                   "{} needs all members of a server at once: a multicast reaches one of them",
-                  choice.algorithm->name);
+                  algorithm->name);
     }
+    named.algorithm = algorithm->name;
   }
-  choice.pieces = facts.pieces != 0 ? facts.pieces : choose_pieces(*choice.algorithm, call);
-  return choice;
+  const Choice choice = choose(call, {.named = named});
+  IBCOLL_ASSIGN(const Algorithm* const chosen, find_algorithm(call.collective, choice.algorithm));
+  return MulticastChoice{chosen, choice.pieces};
 }
 
 }  // namespace ibcoll
