@@ -1,5 +1,5 @@
 // A transport is a folder: tests/transport/tcp is laid beside engine/ in a copy of the tree,
-// in which nothing else changes, and the tools have it.
+// in which nothing else changes, and the tools and programs that use the library have it.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -33,7 +33,8 @@ class AddedFolder : public ::testing::Test {
     fs::copy(root / "tests/transport/tcp", tree_ / "tcp");
     const CommandRan built = in_tree(
         "cmake --preset release -DIBCOLL_BUILD_TESTS=OFF -DIBCOLL_BUILD_PERF=OFF 2>&1 && "
-        "cmake --build build --target ib_a2a_bench --target ib_info 2>&1");
+        "cmake --build build --target ib_a2a_bench --target ib_info --target ibcoll 2>&1 && "
+        "cc docs/examples/transpose.c -Iinclude -Lbuild -libcoll -o transpose 2>&1");
     ASSERT_EQ(built.status, 0) << built.out.substr(built.out.size() > 4000 ? built.out.size() - 4000
                                                                            : 0);
   }
@@ -47,7 +48,7 @@ class AddedFolder : public ::testing::Test {
   fs::path tree_;
 };
 
-TEST_F(AddedFolder, IsATransportOfAllToolsFull) {
+TEST_F(AddedFolder, IsATransportOfAllToolsAndProgramsFull) {
   const CommandRan help = in_tree("build/bin/ib_a2a_bench --help 2>&1");
   EXPECT_THAT(help.out, HasSubstr("{auto,shm,loopback,tcp,ucx,verbs}"));
   const CommandRan settings = in_tree("build/bin/ib_info 2>&1");
@@ -64,6 +65,11 @@ TEST_F(AddedFolder, IsATransportOfAllToolsFull) {
     EXPECT_EQ(by_setting.status, 0) << by_setting.out;
     EXPECT_THAT(by_setting.out, HasSubstr("between servers: tcp"));
   }
+
+  const CommandRan program =
+      in_tree("IBCOLL_TRANSPORT=tcp LD_LIBRARY_PATH=build ./transpose 6 3,1,2 2>&1");
+  EXPECT_EQ(program.status, 0) << program.out;
+  EXPECT_THAT(program.out, HasSubstr("6 ranks on 3 servers: transposed"));
 }
 
 }  // namespace

@@ -1,54 +1,41 @@
 #include "tcp/network_kind.h"
 
-#include <poll.h>
-#include <sys/random.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
-
 #include <cstring>
-#include <deque>
 
-#include "engine/bootstrap/control_socket.h"
+#include "engine/bootstrap/entrance.h"
 #include "engine/transport/exchange.h"
 
 namespace ibcoll::tcp {
 namespace {
 
 constexpr int kSilenceMs = 10'000, kLookMs = 100;
-constexpr size_t kMostQueued = 64;  // messages to a peer that the kernel has not taken
-constexpr int kMostMails = 2;       // that the peer's poll has not taken
+constexpr int kMostMails = 2;  // that the peer's poll has not taken
 
-/// What stands before the data of every message.
+/// Frames on connections of these peers. kTaken: a mail has been.
+constexpr FrameKind kPut{1}, kMail{2}, kTaken{3};
+
+/// What stands before the data of a put.
 struct Header {
-  enum Kind : uint32_t { kPut, kMail, kTaken } kind = kPut;  ///< kTaken: a mail has been
-  uint32_t bytes = 0;
-  uint64_t immediate = NetworkTransport::kNoSignal;
   RemoteAddress target;
-};
-
-struct Message {
-  Header header;
-  const std::byte* data = nullptr;
-  std::vector<std::byte> mail;  ///< its data, for which the caller's memory need not stay
-  size_t sent = 0;              ///< header included
-  uint64_t call = 0, number = 0;
+  uint64_t immediate = NetworkTransport::kNoSignal;
 };
 
 struct Peer {
-  UniqueFd socket;
-  std::deque<Message> queue;
-  uint64_t posted = 0, completed = 0;
-  int mails_out = 0, mails_in = 0;  ///< mails_in: those that the last poll has handed out
-  Header header;                    ///< of the message that comes in
-  size_t received = 0;              ///< of it, header included
-  std::vector<std::byte> mail;
+  ControlConnection connection;   ///< none to this rank itself
+  uint64_t call = 0, number = 0;  ///< of what was posted last
+  int mails_out = 0;
+  int mails_taken = 0;          ///< that the peer has not been told of
+  std::vector<std::byte> mail;  ///< that the last poll has handed out, if it has
+  bool has_mail = false;
 };
 
+/// Simple, not fast: frames are copies of what is posted, which is complete at once then, and
+/// nothing is posted to a peer before the kernel has taken all of the frame before.
 class Transport final : public NetworkTransport {
  public:
   Transport(Bootstrap& bootstrap, std::vector<Peer> peers)
       : bootstrap_(bootstrap), peers_(std::move(peers)) {
-    for (const Peer& peer : peers_) counters_.queue_pairs += peer.socket.valid() ? 1 : 0;
+    counters_.queue_pairs = peers_.size() - 1;
   }
   const char* name() const override { return "tcp"; }
 
@@ -62,11 +49,12 @@ class Transport final : public NetworkTransport {
 
   bool put(Rank peer, const void* source, const MemoryKey&, RemoteAddress target, size_t bytes,
            uint64_t immediate) override {
-    if (at(peer).queue.size() >= kMostQueued) return false;
-    Message message;
-    message.header = {Header::kPut, static_cast<uint32_t>(bytes), immediate, target};
-    message.data = static_cast<const std::byte*>(source);
-    post(peer, std::move(message));
+    if (at(peer).connection.unsent()) return false;
+    const Header header{target, immediate};
+    std::vector<std::byte> frame(sizeof header + bytes);
+    std::memcpy(frame.data(), &header, sizeof header);
+    if (bytes > 0) std::memcpy(frame.data() + sizeof header, source, bytes);
+    post(peer, kPut, posts_for_, std::move(frame));
     counters_.count(bytes);
     return true;
   }
@@ -74,55 +62,49 @@ class Transport final : public NetworkTransport {
     return put(peer, nullptr, {}, {}, 0, immediate);
   }
   bool mail(Rank peer, std::span<const std::byte> bytes, size_t data_bytes) override {
-    if (at(peer).mails_out == kMostMails) return false;
+    if (at(peer).connection.unsent() || at(peer).mails_out == kMostMails) return false;
     ++at(peer).mails_out;
-    Message message;
-    message.header = {Header::kMail, static_cast<uint32_t>(bytes.size()), kNoSignal, {}};
-    message.mail.assign(bytes.begin(), bytes.end());
-    post(peer, std::move(message));
+    post(peer, kMail, posts_for_, {bytes.begin(), bytes.end()});
     if (data_bytes != kUncounted) counters_.count(data_bytes);
     return true;
   }
 
   size_t poll(std::span<Arrival> arrivals) override {
-    for (Rank rank = 0; rank < bootstrap_.size(); ++rank) {
-      for (Peer& peer = at(rank); peer.mails_in > 0; --peer.mails_in)
-        peer.queue.emplace_back().header.kind = Header::kTaken;
-    }
     size_t count = 0;
     for (size_t i = 0; i < peers_.size() && !failure_; ++i) {
       const auto rank = static_cast<Rank>((first_ + i) % peers_.size());
-      push(rank);
+      Peer& peer = at(rank);
+      if (!peer.connection.open()) continue;
+      peer.connection.flush();
+      peer.mails_taken += std::exchange(peer.has_mail, false) ? 1 : 0;
+      for (; peer.mails_taken > 0 && !peer.connection.unsent(); --peer.mails_taken)
+        post(rank, kTaken, 0, {});
       // One mail of a peer at most: its memory is the peer's.
-      while (count < arrivals.size() && at(rank).mails_in == 0 && take(rank, arrivals[count]))
-        ++count;
+      while (count < arrivals.size() && !peer.has_mail && take(rank, arrivals[count])) ++count;
     }
     ++first_;
     return count;
   }
 
-  uint64_t posted(Rank peer) const override { return peers_[static_cast<size_t>(peer)].posted; }
-  uint64_t completed(Rank peer) override { return at(peer).completed; }
+  uint64_t posted(Rank) const override { return 0; }
+  uint64_t completed(Rank) override { return 0; }
   uint64_t mark() override { return next_number_; }
   std::optional<Rank> held_by(uint64_t call, uint64_t before,
                               std::span<const Rank> members) override {
     for (Rank rank = 0; rank < bootstrap_.size(); ++rank) {
+      const Peer& last = at(rank);
       const bool is_member = std::count(members.begin(), members.end(), rank) > 0;
-      for (const Message& message : at(rank).queue) {
-        if (message.call == call || (message.call == 0 && message.number < before && is_member))
-          return rank;
-      }
+      if (last.connection.unsent() &&
+          (last.call == call || (last.call == 0 && last.number < before && is_member)))
+        return rank;
     }
     return std::nullopt;
-  }
-  void withdraw() override {
-    for (Peer& peer : peers_) peer.queue.clear();
   }
   std::optional<Failure> failure() const override { return failure_; }
   const TransportCounters& counters() const override { return counters_; }
   Status close() override {
-    for (Rank rank = 0; rank < bootstrap_.size(); ++rank) {
-      while (!at(rank).queue.empty() && !failure_) {
+    for (const Peer& peer : peers_) {
+      while (peer.connection.unsent() && !failure_) {
         Arrival ignored;
         poll({&ignored, 1});
         if (const auto failure = bootstrap_.failure()) return tl::unexpected(failure->error());
@@ -135,100 +117,60 @@ class Transport final : public NetworkTransport {
  private:
   Peer& at(Rank rank) { return peers_[static_cast<size_t>(rank)]; }
 
-  void post(Rank rank, Message message) {
-    message.call = posts_for_;
-    message.number = next_number_++;
-    ++at(rank).posted;
-    at(rank).queue.push_back(std::move(message));
-    push(rank);
-  }
-
-  /// Gives the kernel as much as it takes.
-  void push(Rank rank) {
+  void post(Rank rank, FrameKind kind, uint64_t call, std::vector<std::byte> payload) {
     Peer& peer = at(rank);
-    while (!peer.queue.empty() && !failure_) {
-      Message& message = peer.queue.front();
-      const std::byte* const data =
-          message.header.kind == Header::kMail ? message.mail.data() : message.data;
-      const size_t of_header = std::min(message.sent, sizeof(Header));
-      const size_t of_data = message.sent - of_header;
-      iovec parts[] = {
-          {reinterpret_cast<std::byte*>(&message.header) + of_header, sizeof(Header) - of_header},
-          {const_cast<std::byte*>(data) + of_data, message.header.bytes - of_data}};
-      msghdr all{};
-      all.msg_iov = parts;
-      all.msg_iovlen = 2;
-      const ssize_t sent = sendmsg(peer.socket.get(), &all, MSG_NOSIGNAL);
-      if (sent < 0) return lose(rank);
-      message.sent += static_cast<size_t>(sent);
-      if (message.sent < sizeof(Header) + message.header.bytes) return;
-      if (message.header.kind != Header::kTaken) ++peer.completed;
-      peer.queue.pop_front();
-    }
+    peer.call = call;
+    peer.number = next_number_++;
+    peer.connection.send(kind, bootstrap_.rank(),
+                         std::make_shared<const std::vector<std::byte>>(std::move(payload)));
   }
 
   /// Whether something for the engine has come of it.
   bool take(Rank rank, Arrival& arrival) {
     Peer& peer = at(rank);
-    while (peer.socket.valid()) {
-      const bool in_header = peer.received < sizeof(Header);
-      const size_t length = in_header ? sizeof(Header) : peer.header.bytes;
-      const size_t have = in_header ? peer.received : peer.received - sizeof(Header);
-      if (have < length) {
-        std::byte* const target = in_header ? reinterpret_cast<std::byte*>(&peer.header)
-                                  : peer.header.kind == Header::kMail ? peer.mail.data()
-                                                                      : place_of(peer.header);
-        if (target == nullptr) return refuse(rank);
-        const ssize_t got = recv(peer.socket.get(), target + have, length - have, 0);
-        if (got <= 0) {
-          if (got == 0) errno = ECONNRESET;
-          lose(rank);
-          return false;
-        }
-        peer.received += static_cast<size_t>(got);
-        if (peer.received == sizeof(Header) && peer.header.kind == Header::kMail) {
-          if (peer.header.bytes > kMaxMailBytes) return refuse(rank);
-          peer.mail.resize(peer.header.bytes);
-        }
-        continue;
-      }
-      peer.received = 0;
-      if (peer.header.kind == Header::kTaken) {
-        --peer.mails_out;
-      } else if (peer.header.kind == Header::kMail) {
-        ++peer.mails_in;
+    while (true) {
+      Result<std::optional<Frame>> taken = peer.connection.take();
+      if (!taken) return lose(rank, taken.error().message);
+      if (!*taken) return false;
+      Frame& frame = **taken;
+      Header header;
+      if (frame.kind == kMail) {
+        peer.mail = std::move(frame.payload);
+        peer.has_mail = true;
         arrival = {Arrival::Kind::kMail, rank, 0, peer.mail};
         return true;
-      } else if (peer.header.immediate != kNoSignal) {
-        const auto immediate = static_cast<uint32_t>(peer.header.immediate);
-        arrival = {Arrival::Kind::kSignal, rank, immediate, {}};
-        return true;
       }
+      if (frame.kind == kTaken) {
+        --peer.mails_out;
+        continue;
+      }
+      if (!place(frame.payload, header))
+        return lose(rank, "it has sent what there is no place for");
+      if (header.immediate == NetworkTransport::kNoSignal) continue;
+      arrival = {Arrival::Kind::kSignal, rank, static_cast<uint32_t>(header.immediate), {}};
+      return true;
     }
-    return false;
   }
 
-  /// Null: this rank has not allowed it.
-  std::byte* place_of(const Header& header) {
-    const RemoteAddress& to = header.target;
-    if (to.key == 0 || to.key > regions_.size()) return nullptr;
-    const std::span<std::byte> region = regions_[to.key - 1];
-    const uint64_t offset = to.address - reinterpret_cast<uint64_t>(region.data());
-    const bool fits = offset <= region.size() && header.bytes <= region.size() - offset;
-    return fits ? region.data() + offset : nullptr;
+  /// False: this rank has not allowed it.
+  bool place(std::span<const std::byte> frame, Header& header) {
+    if (frame.size() < sizeof header) return false;
+    std::memcpy(&header, frame.data(), sizeof header);
+    const auto data = frame.subspan(sizeof header);
+    const auto [address, key] = header.target;
+    if (data.empty()) return true;
+    if (key == 0 || key > regions_.size()) return false;
+    const std::span<std::byte> region = regions_[key - 1];
+    const uint64_t offset = address - reinterpret_cast<uint64_t>(region.data());
+    if (offset > region.size() || data.size() > region.size() - offset) return false;
+    std::memcpy(region.data() + offset, data.data(), data.size());
+    return true;
   }
-  bool refuse(Rank rank) {
+  bool lose(Rank rank, std::string_view why) {
     failure_ = {
-        rank, ErrorCode::kSystem,
-        fmt::format("rank {} has sent what rank {} has no place for", rank, bootstrap_.rank())};
+        rank, ErrorCode::kPeerFailed,
+        fmt::format("the connection of ranks {} and {} broke: {}", bootstrap_.rank(), rank, why)};
     return false;
-  }
-  /// After a call that gave nothing: there may be nothing to be had yet.
-  void lose(Rank rank) {
-    if (errno == EAGAIN || errno == EINTR || failure_) return;
-    failure_ = {rank, ErrorCode::kPeerFailed,
-                fmt::format("the connection of ranks {} and {} broke: {}", bootstrap_.rank(), rank,
-                            std::strerror(errno))};
   }
 
   Bootstrap& bootstrap_;
@@ -240,83 +182,69 @@ class Transport final : public NetworkTransport {
   TransportCounters counters_;
 };
 
-/// How a rank is reached, and what whoever connects to it must know.
+/// How a rank is reached. By the token of rank 0 ranks know each other.
 struct Address {
   char text[64] = "127.0.0.1";
   int port = 0;
-  uint64_t secret = 0;
-};
-struct Hello {
-  uint64_t secret = 0;
-  Rank rank = -1;
+  JobToken token = {};
 };
 
-/// Waits until something can be read, or written, or the job has failed.
-Status await(Bootstrap& bootstrap, int socket, short events) {
-  pollfd file{socket, events, 0};
-  while (poll(&file, 1, kLookMs) <= 0) {
-    if (const auto failure = bootstrap.failure()) return tl::unexpected(failure->error());
-  }
-  return {};
+Result<Address> listen(ControlListener& listener) {
+  IBCOLL_ASSIGN(listener, ControlListener::network(kSilenceMs));
+  Address mine{.port = listener.port()};
+  IBCOLL_ASSIGN(mine.token, random_token());
+  if (const auto known = own_addresses(); !known.empty())
+    std::memcpy(mine.text, known[0].c_str(), known[0].size() + 1);
+  return mine;
 }
 
-Status connect_to(Bootstrap& bootstrap, const Address& to, Peer& peer) {
-  IBCOLL_ASSIGN(peer.socket, connect_network(to.text, to.port, kSilenceMs));
-  IBCOLL_TRY(await(bootstrap, peer.socket.get(), POLLOUT));
-  const Hello hello{to.secret, bootstrap.rank()};
-  if (connect_error(peer.socket.get()) == 0 &&
-      send(peer.socket.get(), &hello, sizeof hello, MSG_NOSIGNAL) == sizeof hello)
-    return {};
-  return fail_errno(fmt::format("{} port {}", to.text, to.port));
-}
-
-/// The next connection, if it is that of a rank.
-Status accept_one(Bootstrap& bootstrap, ControlListener& listener, uint64_t secret,
-                  std::vector<Peer>& peers) {
-  IBCOLL_TRY(await(bootstrap, listener.fd(), POLLIN));
-  IBCOLL_ASSIGN(UniqueFd socket, listener.accept());
-  if (!socket.valid()) return {};
-  pollfd file{socket.get(), POLLIN, 0};
-  Hello hello;
-  if (poll(&file, 1, kSilenceMs) == 1 &&
-      recv(socket.get(), &hello, sizeof hello, 0) == sizeof hello && hello.secret == secret &&
-      hello.rank > bootstrap.rank() && hello.rank < bootstrap.size())
-    peers[static_cast<size_t>(hello.rank)].socket = std::move(socket);
+/// Until one of them is ready, or for a while; fails if the job has.
+Status wait(Bootstrap& bootstrap, std::vector<pollfd> files) {
+  ::poll(files.data(), files.size(), kLookMs);
+  if (const auto failure = bootstrap.failure()) return tl::unexpected(failure->error());
   return {};
 }
 
 /// Ranks connect to those before them.
-Result<std::vector<Peer>> connect_all(Bootstrap& bootstrap, ControlListener& listener,
-                                      const std::vector<Address>& all) {
-  const auto me = static_cast<size_t>(bootstrap.rank());
-  std::vector<Peer> peers(all.size());
-  for (size_t rank = 0; rank < me; ++rank)
-    IBCOLL_TRY(connect_to(bootstrap, all[rank], peers[rank]));
-  for (size_t rank = me + 1; rank < all.size(); ++rank) {
-    while (!peers[rank].socket.valid())
-      IBCOLL_TRY(accept_one(bootstrap, listener, all[me].secret, peers));
+Status connect(Bootstrap& bootstrap, ControlListener& listener, const std::vector<Address>& all,
+               std::vector<Peer>& peers) {
+  const Rank me = bootstrap.rank();
+  for (Rank rank = 0; rank < me; ++rank) {
+    const auto& [text, port, token] = all[static_cast<size_t>(rank)];
+    IBCOLL_ASSIGN(Attempt attempt,
+                  Attempt::begin(text, port, kSilenceMs, all[0].token, {me}, 0, Deadline::max()));
+    HandshakeState state{};
+    while ((state = attempt.advance()) == HandshakeState::kWaiting)
+      IBCOLL_TRY(wait(bootstrap, {attempt.watch()}));
+    if (state == HandshakeState::kRefused)
+      return fail(ErrorCode::kSystem, "rank {} at {} port {} can't be reached", rank, text, port);
+    peers[static_cast<size_t>(rank)].connection = std::move(attempt.handshake().connection());
   }
-  return peers;
+  Entrance entrance(all[0].token, me, all.size());
+  for (size_t left = all.size() - 1 - static_cast<size_t>(me); left > 0;) {
+    std::vector<pollfd> watched = {{listener.fd(), POLLIN, 0}};
+    entrance.watch(watched);
+    IBCOLL_TRY(wait(bootstrap, std::move(watched)));
+    IBCOLL_TRY(entrance.open(listener, true));
+    for (Entrance::Arrival& arrival : entrance.arrived()) {
+      const auto rank = static_cast<size_t>(arrival.handshake.caller().rank);
+      peers[rank].connection = arrival.handshake.welcome(0);
+      --left;
+    }
+  }
+  return {};
 }
 
 Result<std::unique_ptr<NetworkTransport>> open(const NetworkSetup& setup) {
-  Result<ControlListener> listener = ControlListener::network(kSilenceMs);
-  Result<Address> mine = Address{};
-  if (!listener) {
-    mine = tl::unexpected(listener.error());
-  } else {
-    mine->port = listener->port();
-    getrandom(&mine->secret, sizeof mine->secret, 0);
-    const std::vector<std::string> addresses = own_addresses();
-    if (!setup.on_one_machine() && !addresses.empty())
-      std::memcpy(mine->text, addresses[0].c_str(), addresses[0].size() + 1);
-  }
-  IBCOLL_ASSIGN(const std::vector<Address> all, exchange(setup.bootstrap, "tcp", mine));
-  Result<std::vector<Peer>> peers = connect_all(setup.bootstrap, *listener, all);
-  if (!peers)
-    setup.bootstrap.abort({setup.bootstrap.rank(), ErrorCode::kSystem, peers.error().message});
-  IBCOLL_TRY(setup.bootstrap.barrier());
-  return std::make_unique<Transport>(setup.bootstrap, std::move(*peers));
+  Bootstrap& bootstrap = setup.bootstrap;
+  ControlListener listener;
+  IBCOLL_ASSIGN(const std::vector<Address> all, exchange(bootstrap, "tcp", listen(listener)));
+  std::vector<Peer> peers(all.size());
+  const Status connected = connect(bootstrap, listener, all, peers);
+  if (!connected)
+    bootstrap.abort({bootstrap.rank(), ErrorCode::kSystem, connected.error().message});
+  IBCOLL_TRY(bootstrap.barrier());
+  return std::make_unique<Transport>(bootstrap, std::move(peers));
 }
 
 }  // namespace
