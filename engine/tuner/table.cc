@@ -29,6 +29,9 @@ constexpr int64_t kUnequalRingFrom = kMb;
 constexpr int64_t kSlicesFrom = 2 * kMb;
 /// log2(Ns) whole blocks out of one port beat a chain of pieces.
 constexpr int64_t kReduceTree = 512 * kKb;
+/// On one server, that all ranks combine pays from here on although the root has to read the
+/// result.
+constexpr int64_t kReduceShared = kMb;
 /// An allreduce of few ranks is fastest in one step in which all send to all.
 constexpr int64_t kAllreduceLinear = kKb;
 /// It does not pay yet that each rank combines a part only: between servers, and on one server,
@@ -124,7 +127,9 @@ constexpr ChoiceRow kTable[] = {
     {{kBcast}, kSharesAlike, a_slice_from(kSlicesFrom), {"scatter_doubling", "two_level"}, kOwn},
     {{kBcast}, kAlways, kAny, {"binomial", "scatter_doubling", "chain"}, kOwn},
 
+    {{kReduce}, kOneServer | kOrdered, kAny, {"binomial"}, kInCache},
     {{kReduce}, kOneServer, kAny, {"binomial"}, kInCache},
+    {{kReduce}, kOneServer, from(kReduceShared), {"two_level"}, kPart},
     {{kReduce}, kOrdered, kAny, {"binomial"}, kRelayed},
     {{kReduce}, kAlways, kAny, {"binomial"}, kRelayed},
     {{kReduce}, kAlways, above(kReduceTree), {"chain"}, kRelayed},
