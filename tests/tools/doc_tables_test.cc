@@ -201,7 +201,8 @@ TEST(DocTables, FullSimulatedMulticastsAreCurrent) {
 
 TEST(DocTables, FullSimulatedAllToAllsAreCurrent) {
   expect_sections_current("docs/results/fabrics.md", "fabrics_page.sh " + bin_dir(),
-                          {"steps", "arbiters", "trees", "levels"});
+                          {"switches", "steps", "servers", "modes", "sizes", "aggregation",
+                           "pacing", "unequal", "arbiters", "trees", "levels", "causes"});
 }
 
 }  // namespace
