@@ -205,5 +205,10 @@ TEST(DocTables, FullSimulatedAllToAllsAreCurrent) {
                            "pacing", "unequal", "arbiters", "trees", "levels", "causes"});
 }
 
+TEST(DocTables, FullSimulatedAlgorithmsAreCurrent) {
+  expect_sections_current("docs/algorithms.md", "algorithms_page.sh " + bin_dir(),
+                          {"neighbours", "allreduce"});
+}
+
 }  // namespace
 }  // namespace ibcoll
