@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -14,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/copy.h"
 #include "engine/base/input.h"
 #include "engine/base/json.h"
 #include "engine/base/json_lines.h"
@@ -208,6 +210,12 @@ TEST(DocTables, FullSimulatedAllToAllsAreCurrent) {
 TEST(DocTables, FullSimulatedAlgorithmsAreCurrent) {
   expect_sections_current("docs/algorithms.md", "algorithms_page.sh " + bin_dir(),
                           {"neighbours", "allreduce"});
+}
+
+TEST(DocTables, FullMemoryOfLargeJobsIsCurrent) {
+  if (last_level_cache_bytes() < (size_t{32} << 20) || sysconf(_SC_PAGESIZE) != 4096)
+    GTEST_SKIP() << "the figures are those of other caches and pages";
+  expect_sections_current("docs/scale.md", "scale_page.sh " + bin_dir(), {"large"});
 }
 
 }  // namespace

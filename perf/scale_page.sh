@@ -1,0 +1,59 @@
+#!/bin/bash
+# scale_page.sh BIN_DIR [SECTION ...]: makes the tables of docs/scale.md that have figures of jobs again, in Markdown.
+# Sections: measured large (default: both). `measured` starts jobs of up to 512 processes.
+set -euo pipefail
+bin=${1:?usage: scale_page.sh BIN_DIR [SECTION ...]}
+shift
+
+# shellcheck disable=SC2016
+# f(name) of awk: a figure in a line of JSON
+field='function f(name) {
+  match($0, "\"" name "\":[0-9]+"); return substr($0, RSTART + length(name) + 3, RLENGTH - length(name) - 3) + 0 }'
+# header COLUMNS: a table's first two lines
+header() { echo "$1" && sed -E 's/[^|]+/---/g' <<<"$1"; }
+# job LAYOUT [ARGS]
+job() { "$bin/ib_info" --job "$@" --json -; }
+
+section_measured() {
+  header "| layout | algorithm | calls | measured | \`ib_info --job\` | ratio |"
+  local layout calls algorithm
+  while read -r layout calls; do
+    for algorithm in two_level_ring aggregate; do
+      { "$bin/memory_bench" --ranks $((${layout/x/ * })) --servers "${layout%x*}" --calls "$calls" --small-only \
+          --algorithm $algorithm --json -
+        job "$layout" --transport loopback --calls alltoall:64:$algorithm; } |
+        awk "$field { bytes[NR] = f(NR == 1 ? \"mean_small_call_bytes\" : \"total_bytes\") }
+          END { printf \"| \`$layout\` | \`$algorithm\` | $calls | %.0f KB | %.0f KB | %.2f |\\n\",
+            bytes[1] / 1024, bytes[2] / 1024, bytes[2] / bytes[1] }"
+    done
+  done <<'END'
+4x17 70
+16x8 300
+32x8 260
+64x8 40
+END
+}
+
+section_large() {
+  header "| layout | connections | queue pairs | mails | receives | tables | programs | calls | shared | total \
+| at the start | rank 0 in addition |"
+  local layout
+  for layout in 24x8 100x32 800x128 12800x8; do
+    job $layout | awk "$field
+      function with_blank(n) { return n < 1000 ? n : int(n / 1000) sprintf(\" %03d\", n % 1000) }
+      function mb(name,  x) {
+        x = f(name) / 1048576
+        return x < 100 ? sprintf(\"%.1f\", x) : with_blank(sprintf(\"%.0f\", x) + 0)
+      }
+      { printf \"| \`$layout\` | %s |\", with_blank(f(\"queue_pairs\"))
+        n = split(\"queue_pair mail receive table program call shared total start start_root\", part, \" \")
+        for (i = 1; i <= n; ++i) printf \" %s |\", mb(part[i] \"_bytes\")
+        print \"\" }"
+  done
+}
+
+[ $# -gt 0 ] || set -- measured large
+for section; do
+  echo "## $section"
+  "section_$section"
+done
