@@ -1,7 +1,8 @@
 #!/bin/bash
 # contention_free_page.sh BIN_DIR PICTURES [SECTION ...]: makes the tables of
 # docs/results/contention_free.md again, in Markdown, and its pictures in the folder PICTURES.
-# Sections: bound narrow clusters many direct ports cycles planning large closed policies relay wrong paper pictures
+# Sections: bound narrow clusters many direct ports cycles planning large closed policies relay wrong_gather
+# wrong_alltoall paper pictures
 # (default: all).
 # Measure `planning` on a machine that does nothing else.
 set -euo pipefail
@@ -128,27 +129,33 @@ section_planning() {  # medians of 9 processes, networks in turn
           END { print \";\" f(\"groups\") \";\" f(\"tasks\") }" >>"$file"
     done
   done
-  header "| 64 hosts, network | first plan ms | second ms | groups | transfers |"
+  header "| network | groups | transfers | first / second plan, ms |"
   for name in "${names[@]}"; do
     median() { grep "^$name;" "$file" | cut -d';' -f"$1" | sort -g | sed -n $((rounds / 2 + 1))p; }
     row "$name"
-    printf ' %.1f | %.1f | %s | %s |\n' "$(median 2)" "$(median 3)" "$(median 4)" "$(median 5)"
+    printf ' %s | %s | %.1f / %.1f |\n' "$(median 4)" "$(median 5)" "$(median 2)" "$(median 3)"
   done
   rm -f "$file"
 }
 
 section_large() {
-  header "| hosts | network | plan ms | time over bound | groups | transfers |"
+  header "| hosts | network | planned over bound | groups | transfers | plan ms |"
+  local n name net
+  local -A fat_trees=([512]="8,3" [1024]="32,2 4,5")
   for n in 512 1024; do
-    for net in single-switch:$n,$lan tree:14x74,hosts=$n,$lan tree:14x74,hosts=$n,$ten,$lan \
-      fat-tree:$([ $n = 512 ] && echo 8,3 || echo 4,5),$lan \
-      wan:$((n / 2)),$((n / 2)),long-latency=5ms,$lan \
-      wan:$((n / 2)),$((n / 2)),long-latency=5ms,$ten,$lan \
-      random-tree:$n,$((n / 8)),seed=1,trunk-bandwidth=1Gbit/s:10Gbit/s,$lan; do
-      row "$n | ${net%%,bandwidth*}"
-      plan --network "$net" --size 100K |
-        cells '%.0f | %.3f | %s | %s' 'f("plan_ms"), f("planned_us") / f("lower_bound_us"), f("groups"), f("tasks")'
-    done
+    while IFS=';' read -r name net; do
+      row "$n | $name"
+      plan --network "$net,$lan" --size 100K |
+        cells '%.3f | %s | %s | %.0f' 'f("planned_us") / f("lower_bound_us"), f("groups"), f("tasks"), f("plan_ms")'
+    done <<END
+one switch;single-switch:$n
+14-host switches, 1G trunks;tree:14x74,hosts=$n
+14-host switches, 10G trunks;tree:14x74,hosts=$n,$ten
+$(for tree in ${fat_trees[$n]}; do echo "fat tree $tree;fat-tree:$tree"; done)
+two clusters, 1G between;wan:$((n / 2)),$((n / 2)),long-latency=5ms
+two clusters, 10G between;wan:$((n / 2)),$((n / 2)),long-latency=5ms,$ten
+random tree of $((n / 8)) switches;random-tree:$n,$((n / 8)),seed=1,trunk-bandwidth=1Gbit/s:10Gbit/s
+END
   done
 }
 
@@ -195,27 +202,28 @@ section_relay() {
   done
 }
 
-section_wrong() {
-  echo "Time over the right plan's, in brackets the longest wait and what was stated for it, us:"
-  header "| network | collective | 0.1 | 0.3 | 0.3, taken as given |"
+# wrong COLLECTIVE: time over the right plan's, in brackets the longest wait and what was stated for it, us
+wrong() {
+  local right how
+  header "| $1 | 0.1 | 0.3 | 0.3, taken as given |"
   for i in "${!networks[@]}"; do
-    for kind in gather alltoall; do
-      row "${names[i]} | $kind"
-      right=$(plan --collective $kind --network "${networks[i]}" --size 100K |
-        awk "$field { print f(\"simulated_us\") }")
-      for how in "0.1 auto" "0.3 auto" "0.3 0"; do
-        plan --collective $kind --network "${networks[i]}" --size 100K --wrong "${how% *}" \
-          --error "${how#* }" --draws 5 | awk -v right="$right" "$field
-          { t = f(\"simulated_us\") / right; if (t > time) time = t
-            if (f(\"waited_us\") > wait) wait = f(\"waited_us\")
-            if (f(\"jitter_us\") > most) most = f(\"jitter_us\")
-            if (f(\"waited_us\") > f(\"jitter_us\") + 0.001) beyond++ }
-          END { printf \" %.2f (%.0f, %.0f)%s |\", time, wait, most, beyond ? \" BEYOND\" : \"\" }"
-      done
-      echo
+    row "${names[i]}"
+    right=$(plan --collective "$1" --network "${networks[i]}" --size 100K |
+      awk "$field { print f(\"simulated_us\") }")
+    for how in "0.1 auto" "0.3 auto" "0.3 0"; do
+      plan --collective "$1" --network "${networks[i]}" --size 100K --wrong "${how% *}" \
+        --error "${how#* }" --draws 5 | awk -v right="$right" "$field
+        { t = f(\"simulated_us\") / right; if (t > time) time = t
+          if (f(\"waited_us\") > wait) wait = f(\"waited_us\")
+          if (f(\"jitter_us\") > most) most = f(\"jitter_us\")
+          if (f(\"waited_us\") > f(\"jitter_us\") + 0.001) beyond++ }
+        END { printf \" %.2f (%.0f, %.0f)%s |\", time, wait, most, beyond ? \" BEYOND\" : \"\" }"
     done
+    echo
   done
 }
+section_wrong_gather() { wrong gather; }
+section_wrong_alltoall() { wrong alltoall; }
 
 # What the thesis measured, and what comes out here.
 section_paper() {
@@ -256,7 +264,8 @@ section_pictures() {
   rm "$pictures/log"
 }
 
-[ $# -gt 0 ] || set -- bound narrow clusters many direct ports cycles planning large closed policies relay wrong paper pictures
+[ $# -gt 0 ] || set -- bound narrow clusters many direct ports cycles planning large closed policies relay wrong_gather \
+  wrong_alltoall paper pictures
 for section; do
   echo "## $section"
   "section_$section"

@@ -207,6 +207,14 @@ TEST(DocTables, FullSimulatedAllToAllsAreCurrent) {
                            "pacing", "unequal", "arbiters", "trees", "levels", "causes"});
 }
 
+TEST(DocTables, FullPlansForManyHostsAndWithWrongInputsAreCurrent) {
+  const char* page = "docs/results/contention_free.md";
+  const std::string command = "contention_free_page.sh " + bin_dir() + " " + folder().string();
+  expect_sections_current(page, command, {"wrong_gather"});
+  const bool planning_times = true;
+  expect_sections_current(page, command, {"planning", "large"}, planning_times);
+}
+
 TEST(DocTables, FullSimulatedAlgorithmsAreCurrent) {
   expect_sections_current("docs/algorithms.md", "algorithms_page.sh " + bin_dir(),
                           {"neighbours", "allreduce"});
