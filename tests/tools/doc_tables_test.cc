@@ -215,6 +215,17 @@ TEST(DocTables, FullPlansForManyHostsAndWithWrongInputsAreCurrent) {
   expect_sections_current(page, command, {"planning", "large"}, planning_times);
 }
 
+TEST(DocTables, FullSchedulesOfTaskGraphsAreCurrent) {
+  expect_sections_current("docs/results/sppc.md", "sppc_page.sh " + bin_dir(),
+                          {"reading_a", "reading_b", "lu", "usage", "unpackaged", "two"});
+}
+
+TEST(DocTables, FullTimedSchedulesOfTaskGraphsAreCurrent) {
+  const bool scheduling_times = true;
+  expect_sections_current("docs/results/sppc.md", "sppc_page.sh " + bin_dir(),
+                          {"large", "workflows"}, scheduling_times);
+}
+
 TEST(DocTables, FullSimulatedAlgorithmsAreCurrent) {
   expect_sections_current("docs/algorithms.md", "algorithms_page.sh " + bin_dir(),
                           {"neighbours", "allreduce"});
