@@ -211,8 +211,8 @@ TEST(DocTables, FullPlansForManyHostsAndWithWrongInputsAreCurrent) {
   const char* page = "docs/results/contention_free.md";
   const std::string command = "contention_free_page.sh " + bin_dir() + " " + folder().string();
   expect_sections_current(page, command, {"wrong_gather"});
-  const bool planning_times = true;
-  expect_sections_current(page, command, {"planning", "large"}, planning_times);
+  expect_sections_current(page, command, {"planning", "large"},
+                          {"first / second plan, ms", "plan ms"});
 }
 
 TEST(DocTables, FullSchedulesOfTaskGraphsAreCurrent) {
@@ -221,9 +221,8 @@ TEST(DocTables, FullSchedulesOfTaskGraphsAreCurrent) {
 }
 
 TEST(DocTables, FullTimedSchedulesOfTaskGraphsAreCurrent) {
-  const bool scheduling_times = true;
   expect_sections_current("docs/results/sppc.md", "sppc_page.sh " + bin_dir(),
-                          {"large", "workflows"}, scheduling_times);
+                          {"large", "workflows"}, {"CPU s / peak MiB", "sppc+, CPU s"});
 }
 
 TEST(DocTables, FullSimulatedAlgorithmsAreCurrent) {
