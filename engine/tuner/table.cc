@@ -31,7 +31,7 @@ constexpr int64_t kSlicesFrom = 2 * kMb;
 constexpr int64_t kReduceTree = 512 * kKb;
 /// On one server, that all ranks combine pays from here on although the root has to read the
 /// result.
-constexpr int64_t kReduceShared = kMb;
+constexpr int64_t kReduceShared = 2 * kMb, kReduceSharedByTwo = 4 * kMb;
 /// An allreduce of few ranks is fastest in one step in which all send to all.
 constexpr int64_t kAllreduceLinear = kKb;
 /// It does not pay yet that each rank combines a part only: between servers, and on one server,
@@ -128,6 +128,8 @@ constexpr ChoiceRow kTable[] = {
     {{kBcast}, kAlways, kAny, {"binomial", "scatter_doubling", "chain"}, kOwn},
 
     {{kReduce}, kOneServer | kOrdered, kAny, {"binomial"}, kInCache},
+    {{kReduce}, kServerTwo, kAny, {"binomial"}, kInCache},
+    {{kReduce}, kServerTwo, from(kReduceSharedByTwo), {"two_level"}, kPart},
     {{kReduce}, kOneServer, kAny, {"binomial"}, kInCache},
     {{kReduce}, kOneServer, from(kReduceShared), {"two_level"}, kPart},
     {{kReduce}, kOrdered, kAny, {"binomial"}, kRelayed},
