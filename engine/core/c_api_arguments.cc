@@ -1,44 +1,10 @@
 #include "engine/core/c_api_arguments.h"
 
-#include <algorithm>
-#include <iterator>
-#include <utility>
-
 #include "engine/core/c_api.h"
 #include "engine/core/c_api_structs.h"
 
 namespace ibcoll::c_api {
 namespace {
-
-/// The interface's numbers, which are those of the rows.
-constexpr std::pair<ibcoll_collective, Collective> kNumbers[] = {
-    {IBCOLL_ALLTOALL, Collective::kAlltoall},
-    {IBCOLL_ALLTOALLV, Collective::kAlltoallv},
-    {IBCOLL_ALLGATHER, Collective::kAllgather},
-    {IBCOLL_ALLGATHERV, Collective::kAllgatherv},
-    {IBCOLL_GATHER, Collective::kGather},
-    {IBCOLL_GATHERV, Collective::kGatherv},
-    {IBCOLL_SCATTER, Collective::kScatter},
-    {IBCOLL_SCATTERV, Collective::kScatterv},
-    {IBCOLL_BCAST, Collective::kBcast},
-    {IBCOLL_REDUCE, Collective::kReduce},
-    {IBCOLL_BARRIER, Collective::kBarrier},
-    {IBCOLL_ALLREDUCE, Collective::kAllreduce},
-    {IBCOLL_REDUCE_SCATTER, Collective::kReduceScatter},
-    {IBCOLL_REDUCE_SCATTER_BLOCK, Collective::kReduceScatterBlock},
-    {IBCOLL_SCAN, Collective::kScan},
-    {IBCOLL_EXSCAN, Collective::kExscan},
-    {IBCOLL_ALLTOALLW, Collective::kAlltoallw},
-    {IBCOLL_NEIGHBOR_ALLGATHER, Collective::kNeighborAllgather},
-    {IBCOLL_NEIGHBOR_ALLGATHERV, Collective::kNeighborAllgatherv},
-    {IBCOLL_NEIGHBOR_ALLTOALL, Collective::kNeighborAlltoall},
-    {IBCOLL_NEIGHBOR_ALLTOALLV, Collective::kNeighborAlltoallv},
-    {IBCOLL_NEIGHBOR_ALLTOALLW, Collective::kNeighborAlltoallw},
-};
-static_assert(std::size(kNumbers) == kCollectiveTraits.size(), "a collective has no number");
-static_assert(std::all_of(std::begin(kNumbers), std::end(kNumbers), [](const auto& pair) {
-  return static_cast<int>(pair.first) == static_cast<int>(pair.second);
-}));
 
 Status take_options(const ibcoll_options* given, CallArguments& arguments) {
   if (given == nullptr) return {};

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cctype>
 #include <fstream>
 #include <regex>
 
@@ -46,15 +47,19 @@ TEST(CollectiveTraits, NamesParseBack) {
 
 /// The interface's enumeration as its users read it: "IBCOLL_GATHER = 4, /**< ibcoll_gather() */".
 TEST(CollectiveTraits, TheInterfaceHasTheSameNumbersAndNames) {
-  static const std::regex kLine(R"(^  IBCOLL_\w+ = (\d+),? +/\*\*< ibcoll_(\w+)\(\) \*/$)");
+  static const std::regex kLine(R"(^  IBCOLL_(\w+) = (\d+),? +/\*\*< ibcoll_(\w+)\(\) \*/$)");
   std::ifstream header(testing_tools::source_dir() + "/include/ibcoll/requests.h");
   size_t found = 0;
   std::smatch match;
   for (std::string line; std::getline(header, line);) {
     if (!std::regex_match(line, match, kLine)) continue;
-    const size_t number = std::stoul(match[1]);
+    const size_t number = std::stoul(match[2]);
     ASSERT_LT(number, kCollectiveTraits.size()) << line;
-    EXPECT_EQ(kCollectiveTraits[number].name, match[2].str());
+    const std::string name(kCollectiveTraits[number].name);
+    EXPECT_EQ(match[3].str(), name);
+    std::string constant = name;
+    std::ranges::transform(constant, constant.begin(), [](char c) { return std::toupper(c); });
+    EXPECT_EQ(match[1].str(), constant);
     ++found;
   }
   EXPECT_EQ(found, kCollectiveTraits.size());
