@@ -2,6 +2,7 @@
 
 #include "engine/base/config.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,6 +15,7 @@
 
 #include "engine/base/json_lines.h"
 #include "engine/base/log.h"
+#include "engine/base/network_names.h"
 #include "tests/places.h"
 
 namespace ibcoll {
@@ -66,9 +68,9 @@ TEST(Config, TheEnvironmentGoesFirst) {
 TEST(Config, BadValuesNameVariableValueAndWhatIsAllowed) {
   const Setting transport("IBCOLL_TRANSPORT", "smoke"), heap("IBCOLL_HEAP", "-1"),
       servers("IBCOLL_SERVERS", "2000000"), late("IBCOLL_LATE", "soon");
-  EXPECT_EQ(
-      config_choice("IBCOLL_TRANSPORT").error().message,
-      "IBCOLL_TRANSPORT='smoke' is not allowed: it takes one of auto, shm, loopback, ucx, verbs");
+  const std::string kinds(fmt::format("{}", fmt::join(network_names(), ", ")));
+  EXPECT_EQ(config_choice("IBCOLL_TRANSPORT").error().message,
+            "IBCOLL_TRANSPORT='smoke' is not allowed: it takes one of auto, shm, " + kinds);
   EXPECT_EQ(config_size("IBCOLL_HEAP").error().message,
             "IBCOLL_HEAP='-1' is not allowed: it takes a size, 0 to 16T");
   EXPECT_EQ(config_integer("IBCOLL_SERVERS").error().message,
