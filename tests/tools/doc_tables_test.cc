@@ -44,7 +44,7 @@ constexpr Count kCounts[] = {{"steps", "steps"},
                              {"combined", "combined_blocks_per_rank"},
                              {"scratch", "scratch_slots"}};
 
-/// What the algorithms of a collective cost, by their names.
+/// What the algorithms of a collective cost, by their names; empty if that can't be said.
 std::map<std::string, std::string> counted(Collective collective) {
   std::string arguments =
       "verify --layout 24x8 --json - --collective " + std::string(to_string(collective));
@@ -52,6 +52,7 @@ std::map<std::string, std::string> counted(Collective collective) {
     arguments += " --graph grid:24x8";
   const Ran ran = run_tool("ib_sched", arguments);
   EXPECT_EQ(ran.status, 0) << ran.err;
+  if (ran.status != 0) return {};
   std::map<std::string, std::string> rows;
   for (const nlohmann::json& line : json_lines(ran.out)) {
     std::string cells;
@@ -76,6 +77,7 @@ std::string counts_by_the_verifier() {
   for (const Collective collective : kCollectives) {
     const std::string name(to_string(collective));
     const auto rows = counted(collective);
+    if (rows.empty()) return {};
     for (const auto& row : rows) {
       const bool told = std::any_of(before.begin(), before.end(), [&](const auto& other) {
         const auto same = other.second.find(row.first);
@@ -88,10 +90,11 @@ std::string counts_by_the_verifier() {
   return text;
 }
 
-/// The table that a script in perf/ makes of a section of a page.
+/// The table that a script in perf/ makes of a section of a page; empty if it fails.
 std::string made_by(const std::string& command, const std::string& section) {
   const Ran ran = run_shell(source_dir() + "/perf/" + command + " " + section);
   EXPECT_EQ(ran.status, 0) << ran.err;
+  if (ran.status != 0) return {};
   std::istringstream lines(ran.out);
   std::string table;
   for (std::string line; std::getline(lines, line);)
@@ -157,6 +160,7 @@ void expect_current(const DocTable& table) {
       << table.page << " lacks the comments of table " << table.name;
   const size_t first = from + begin.size();
   const std::string made = table.make(), there = page->substr(first, to - first);
+  ASSERT_NE(made, "") << "the table could not be made";
   const auto compared = [&table](const std::string& text) {
     return without(table.not_compared, text);
   };
@@ -164,6 +168,7 @@ void expect_current(const DocTable& table) {
     EXPECT_EQ(compared(there), compared(made)) << "make it anew with ./run docs";
   } else if (compared(there) != compared(made)) {
     const std::string whole = table.make_whole ? table.make_whole() : made;
+    ASSERT_NE(whole, "") << "the table could not be made";
     ASSERT_TRUE(write_file(path, page->substr(0, first) + whole + page->substr(to)));
   }
 }
