@@ -94,6 +94,10 @@ Result<Settings> understand(const Arguments& arguments, const std::string& layou
     }
   }
   if (!arguments.program.empty()) {
+    if (arguments.layouts.size() > 1) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "--program has the layout of its file: leave --layout out");
+    }
     IBCOLL_ASSIGN(settings.loaded, load_schedule(arguments.program));
     settings.shape = settings.loaded->shape;
     IBCOLL_TRY(choose_rank(arguments, settings));

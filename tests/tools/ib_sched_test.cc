@@ -66,5 +66,13 @@ TEST(IbSched, AFileTakesOneSchedule) {
   expect_refused("ib_sched", "show --ranks 4", "unknown alltoall algorithm ''");
 }
 
+TEST(IbSched, AFilesScheduleHasItsLayout) {
+  const std::string file = (folder() / "ring.json").string();
+  ASSERT_EQ(run_tool("ib_sched", "show --algorithm ring --layout 2,1 --json " + file).status, 0);
+  EXPECT_EQ(run_tool("ib_sched", "verify --program " + file).status, 0);
+  expect_refused("ib_sched", "verify --layout 2,1 3x1 --program " + file,
+                 "--program has the layout of its file");
+}
+
 }  // namespace
 }  // namespace ibcoll
