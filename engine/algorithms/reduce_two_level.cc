@@ -25,11 +25,11 @@ namespace {
 /// All ranks know what each rank has.
 class Slices {
  public:
-  /// `root`: who alone gets the result; kEveryone: all do.
+  /// `root`: who alone gets the result; kNoRoot: all do.
   Slices(const Shape& shape, Rank root, bool ordered)
       : shape_(shape), slices_(shape), root_(root), ordered_(ordered) {}
 
-  bool gets_result(Rank rank) const { return root_ == kEveryone || root_ == rank; }
+  bool gets_result(Rank rank) const { return root_ == kNoRoot || root_ == rank; }
 
   uint32_t count() const { return slices_.count(); }
   uint32_t cut() const { return slices_.count() * servers(); }
@@ -86,7 +86,7 @@ class Slices {
     return sum.first + sum.count + parts + index(rank, slice) * places;
   }
 
-  static constexpr Rank kEveryone = -1;
+  static constexpr Rank kNoRoot = -1;
 
  private:
   /// Which of its slices it is.
@@ -106,7 +106,7 @@ class TwoLevel {
       : program_(collective, "two_level", shape, me, options),
         shape_(shape),
         me_(me),
-        root_(has_root(collective) ? options.root : Slices::kEveryone),
+        root_(has_root(collective) ? options.root : Slices::kNoRoot),
         server_(shape.server_of(me)),
         slices_(shape, root_, options.ordered),
         mine_(slices_.of(me, Buffer::kRecv)) {
@@ -118,7 +118,7 @@ class TwoLevel {
     if (single) program_.begin_stream();
     combine_inside();
     if (!single) combine_between();
-    if (root_ != Slices::kEveryone) {
+    if (root_ != Slices::kNoRoot) {
       single ? hand_in() : hand_in_parts();
     } else {
       if (!single) exchange();

@@ -35,8 +35,8 @@ void bind_lists(const CallArguments& arguments, SlotMemory& slots) {
 Status CallSlots::bind(const CallArguments& arguments, const CallPlan& plan, SlotMemory& slots) {
   const CollectiveTraits& row = traits(arguments.collective);
   const bool parts = plan.program->has_uneven_slots();
-  // Parts of blocks may lie in scratch, whose slots know their lengths.
-  // Of neighbours the places travel with the exposures.
+  // Parts of a block differ in length also where they lie in scratch; the places of neighbours'
+  // blocks travel with the exposures.
   slots.unequal = row.unequal || row.has_graph || parts;
   slots[Buffer::kRecv] = {static_cast<std::byte*>(arguments.recv), nullptr, nullptr};
   slots[Buffer::kSend] = {static_cast<std::byte*>(const_cast<void*>(arguments.send)), nullptr,
