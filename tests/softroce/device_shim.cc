@@ -14,9 +14,10 @@
 //                                       numbers of their interfaces; nothing can be sent from them
 //   SHIM_VECTORS=3                      so many completion vectors; queues use the real ones
 //   SHIM_TELL=1                         says on standard error what a program does not: how memory
-//                                       is registered, which completion vectors and ways are used,
-//                                       how often devices are listed, and which completion queues
-//                                       broken connections might overflow
+//                                       is registered, which completion vectors, partitions and
+//                                       ways are used, how often devices are listed, and which
+//                                       completion queues broken connections might overflow, had
+//                                       they no more entries than was asked for
 //   SHIM_DEVICE=rxe2                    limits and failures are of that device only
 
 #include <arpa/inet.h>
@@ -392,6 +393,8 @@ int ibv_modify_qp(ibv_qp* queue_pair, ibv_qp_attr* attributes, int mask) {
       ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) != 0 &&
        exceeds(context, "max_rd_atomic", attributes->max_dest_rd_atomic)))
     return EINVAL;
+  if ((mask & IBV_QP_PKEY_INDEX) != 0)
+    tell(context, "partition of index " + std::to_string(attributes->pkey_index));
   if ((mask & IBV_QP_AV) != 0)
     tell(context, "way with traffic class " +
                       std::to_string(attributes->ah_attr.grh.traffic_class) + ", service level " +

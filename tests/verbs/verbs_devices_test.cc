@@ -118,22 +118,32 @@ std::string info(const std::string& settings) {
   return text;
 }
 
+/// How often a text occurs.
+size_t count(const std::string& text, const std::string& what) {
+  size_t found = 0;
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
+  return found;
+}
+
 /// Limited members of a partition don't reach each other, and entries may be empty.
 TEST_F(VerbsDevicesOther, TheFirstPartitionWithFullMembershipIsUsed) {
   const std::string table = "SHIM_PKEYS=0x7fff,0x0000,0x0003,0x8002,0x8003";
   EXPECT_THAT(info(table), HasSubstr("\"pkey_index\":3"));
   for (const char* key : {"0x0003", "0x8003", "3", "32771"})
     EXPECT_THAT(info(table + " IBCOLL_PKEY=" + key), HasSubstr("\"pkey_index\":4")) << key;
-  expect_right(table);
+  for (const auto& [setting, index] :
+       {std::pair("", "index 3\n"), std::pair(" IBCOLL_PKEY=3", "index 4\n")}) {
+    const Ran ran = run(table + setting + " SHIM_TELL=1");
+    EXPECT_EQ(ran.status, 0) << ran.text;
+    EXPECT_GT(count(ran.text, "partition of index "), 0u) << ran.text;
+    EXPECT_EQ(count(ran.text, "partition of index "),
+              count(ran.text, std::string("partition of ") + index))
+        << ran.text;
+  }
+  // No partition has the number 0, whatever its key says of membership.
+  EXPECT_THAT(info("SHIM_PKEYS=0x8000,0x0000,0x8002"), HasSubstr("\"pkey_index\":2"));
   expect_error(table + " IBCOLL_PKEY=0x7fff", HasSubstr("a limited member of partition 0x7fff"));
   expect_error("SHIM_PKEYS=0x7fff,0x0000", HasSubstr("a limited member of partition 0x7fff"));
-}
-
-/// How often a text occurs.
-size_t count(const std::string& text, const std::string& what) {
-  size_t found = 0;
-  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
-  return found;
 }
 
 /// In containers a port has the GIDs of all network namespaces.
