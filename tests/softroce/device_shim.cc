@@ -120,13 +120,18 @@ std::vector<uint16_t> partition_keys() {
   return keys;
 }
 
-/// How many completions may come to a queue at once, where connections break.
-std::map<const ibv_cq*, long> g_may_complete;
+/// Of a completion queue. Soft-RoCE gives up to twice the entries that it is asked for.
+struct QueueUse {
+  long entries = 0;       ///< that were asked for
+  long may_complete = 0;  ///< at once, where connections break
+};
+std::map<const ibv_cq*, QueueUse> g_queue_uses;
 void note_use(const ibv_cq* queue, uint32_t requests) {
-  const long all = g_may_complete[queue] += requests;
-  if (all > queue->cqe)
-    tell(queue->context, "a completion queue of " + std::to_string(queue->cqe) +
-                             " may overflow: " + std::to_string(all));
+  QueueUse& use = g_queue_uses[queue];
+  use.may_complete += requests;
+  if (use.may_complete > use.entries)
+    tell(queue->context, "a completion queue of " + std::to_string(use.entries) +
+                             " may overflow: " + std::to_string(use.may_complete));
 }
 
 /// The GIDs of SHIM_GIDS; Soft-RoCE's devices have one port.
@@ -330,17 +335,21 @@ ibv_cq* ibv_create_cq(ibv_context* context, int entries, void* user, ibv_comp_ch
   if (!setting("SHIM_VECTORS").empty()) vector = 0;
   ibv_cq* queue = REAL(ibv_create_cq)(context, entries, user, channel, vector);
   completion_queues.add(queue);
+  if (queue != nullptr) g_queue_uses[queue].entries = entries;
   return queue;
 }
 int ibv_resize_cq(ibv_cq* queue, int entries) {
   if (fails("ibv_resize_cq", queue->context)) return ENOMEM;
   if (exceeds(queue->context, "max_cqe", entries)) return EINVAL;
   const int error = REAL(ibv_resize_cq)(queue, entries);
-  if (error == 0) tell(queue->context, "a completion queue grows");
+  if (error == 0) {
+    g_queue_uses[queue].entries = entries;
+    tell(queue->context, "a completion queue grows");
+  }
   return error;
 }
 int ibv_destroy_cq(ibv_cq* queue) {
-  g_may_complete.erase(queue);
+  g_queue_uses.erase(queue);
   completion_queues.remove();
   return REAL(ibv_destroy_cq)(queue);
 }
