@@ -203,6 +203,13 @@ TEST_F(VerbsDevicesOther, CompletionVectorsAreSpreadOverTheRanksOfAMachine) {
                            "rxe3: completion vector 2", "rxe4: completion vector 0"})
     EXPECT_THAT(ran.text, HasSubstr(line));
   EXPECT_THAT(ran.text, Not(HasSubstr("completion vector 3")));
+  // Where there is one port nobody tries out which others it reaches: all queues are ranks' own.
+  const Ran one = run("SHIM_TELL=1 SHIM_VECTORS=3 IBCOLL_DEVICES=rxe1");
+  EXPECT_EQ(one.status, 0) << one.text;
+  const size_t of_a_rank = count(one.text, "completion vector 1");
+  EXPECT_GT(of_a_rank, 0u) << one.text;
+  EXPECT_EQ(count(one.text, "completion vector 2"), of_a_rank) << one.text;
+  EXPECT_EQ(count(one.text, "completion vector 0"), 2 * of_a_rank) << "ranks 0 and 3\n" << one.text;
 }
 
 /// So many connections that what all of them hold is more than a completion queue has at first.
