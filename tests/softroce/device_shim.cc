@@ -8,7 +8,10 @@
 //                                       all after it with "ibv_reg_mr:3+"
 //   SHIM_SHUFFLE=7                      completions of different queue pairs come in any order
 //   SHIM_SLOW=rxe3                      that device's ports have 2 Gbit/s (1xSDR)
-//   SHIM_INFINIBAND=rxe4                that device's ports say that they are InfiniBand
+//   SHIM_INFINIBAND=rxe4                that device's ports say that they are InfiniBand, and need
+//                                       the global route header that Soft-RoCE has to get
+//   SHIM_SERVICE_LEVEL=5                librdmacm gets answers from a subnet manager: that service
+//                                       level, and packets of 2048 bytes, for all paths
 //   SHIM_PKEYS=0x7fff,0x8001            the partition keys of all ports, in place of their one
 //   SHIM_GIDS=7=::ffff:10.99.0.1@0      GIDs that each port lists first, with their indices and the
 //                                       numbers of their interfaces; nothing can be sent from them
@@ -23,6 +26,12 @@
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <infiniband/verbs.h>
+#if __has_include(<rdma/rdma_cma.h>)
+#include <rdma/rdma_cma.h>
+#define SHIM_HAVE_RDMACM 1
+#endif
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -219,12 +228,25 @@ int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attributes, si
   const std::string name = ibv_get_device_name(context->device);
   if (error == 0 && name == setting("SHIM_SLOW"))
     attributes->active_speed = attributes->active_width = 1;
-  if (error == 0 && name == setting("SHIM_INFINIBAND"))
+  if (error == 0 && name == setting("SHIM_INFINIBAND")) {
     attributes->link_layer = IBV_LINK_LAYER_INFINIBAND;
+    attributes->flags |= IBV_QPF_GRH_REQUIRED;
+  }
   if (const auto keys = partition_keys(); error == 0 && !keys.empty())
     attributes->pkey_tbl_len = static_cast<uint16_t>(keys.size());
   return error;
 }
+
+#if SHIM_HAVE_RDMACM
+#define REAL_CM(function) next(&function, #function, "RDMACM_1.0")
+
+/// Whether librdmacm finds paths, each at once, and does nothing else. The file of a channel of
+/// events is then an eventfd, whose count is the type of the next one plus one.
+bool has_manager() { return !setting("SHIM_SERVICE_LEVEL").empty(); }
+int happens(const rdma_cm_id* id, rdma_cm_event_type type) {
+  return eventfd_write(id->channel->fd, static_cast<eventfd_t>(type) + 1);
+}
+#endif
 
 }  // namespace
 
@@ -429,5 +451,60 @@ ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries, size_
       context, entries + more.size(), count - more.size(), flags, entry_bytes);
   return real < 0 ? real : real + static_cast<ssize_t>(more.size());
 }
+
+#if SHIM_HAVE_RDMACM
+
+rdma_event_channel* rdma_create_event_channel() {
+  if (!has_manager()) return REAL_CM(rdma_create_event_channel)();
+  return new rdma_event_channel{eventfd(0, EFD_CLOEXEC)};
+}
+void rdma_destroy_event_channel(rdma_event_channel* channel) {
+  if (!has_manager()) return REAL_CM(rdma_destroy_event_channel)(channel);
+  close(channel->fd);
+  delete channel;
+}
+
+int rdma_create_id(rdma_event_channel* channel, rdma_cm_id** id, void* context,
+                   rdma_port_space space) {
+  if (!has_manager()) return REAL_CM(rdma_create_id)(channel, id, context, space);
+  *id = new rdma_cm_id{};
+  (*id)->channel = channel;
+  return 0;
+}
+int rdma_destroy_id(rdma_cm_id* id) {
+  if (!has_manager()) return REAL_CM(rdma_destroy_id)(id);
+  delete id->route.path_rec;
+  delete id;
+  return 0;
+}
+
+int rdma_resolve_addr(rdma_cm_id* id, sockaddr* from, sockaddr* to, int timeout_ms) {
+  if (!has_manager()) return REAL_CM(rdma_resolve_addr)(id, from, to, timeout_ms);
+  return happens(id, RDMA_CM_EVENT_ADDR_RESOLVED);
+}
+int rdma_resolve_route(rdma_cm_id* id, int timeout_ms) {
+  if (!has_manager()) return REAL_CM(rdma_resolve_route)(id, timeout_ms);
+  id->route.path_rec = new ibv_sa_path_rec{};
+  id->route.path_rec->sl = static_cast<uint8_t>(std::atol(setting("SHIM_SERVICE_LEVEL").c_str()));
+  id->route.path_rec->mtu = IBV_MTU_2048;
+  id->route.num_paths = 1;
+  return happens(id, RDMA_CM_EVENT_ROUTE_RESOLVED);
+}
+
+int rdma_get_cm_event(rdma_event_channel* channel, rdma_cm_event** event) {
+  if (!has_manager()) return REAL_CM(rdma_get_cm_event)(channel, event);
+  eventfd_t count = 0;
+  if (eventfd_read(channel->fd, &count) != 0) return -1;
+  *event = new rdma_cm_event{};
+  (*event)->event = static_cast<rdma_cm_event_type>(count - 1);
+  return 0;
+}
+int rdma_ack_cm_event(rdma_cm_event* event) {
+  if (!has_manager()) return REAL_CM(rdma_ack_cm_event)(event);
+  delete event;
+  return 0;
+}
+
+#endif
 
 }  // extern "C"

@@ -165,10 +165,32 @@ TEST_F(VerbsDevicesOther, GidsThatNothingCanBeSentFromArePassedOver) {
 TEST_F(VerbsDevicesOther, PacketsAreNoLongerThanTheUserWants) {
   EXPECT_THAT(info(""), HasSubstr("\"mtu_bytes\":4096"));
   EXPECT_THAT(info("IBCOLL_MTU=1500"), HasSubstr("\"mtu_bytes\":1024"));
-  const Ran ran = run("SHIM_TELL=1 IBCOLL_MTU=2048");
-  EXPECT_EQ(ran.status, 0) << ran.text;
-  EXPECT_GT(count(ran.text, "packets of "), 0u) << ran.text;
-  EXPECT_EQ(count(ran.text, "packets of "), count(ran.text, "packets of 2048")) << ran.text;
+  for (const char* connect : {"datagrams", "rdmacm"}) {
+    const Ran ran = run(std::string("SHIM_TELL=1 IBCOLL_MTU=2048 IBCOLL_CONNECT=") + connect);
+    EXPECT_EQ(ran.status, 0) << ran.text;
+    EXPECT_GT(count(ran.text, "packets of "), 0u) << ran.text;
+    EXPECT_EQ(count(ran.text, "packets of "), count(ran.text, "packets of 2048")) << ran.text;
+  }
+}
+
+/// Of an InfiniBand port. A path may also take shorter packets than the ports at its ends.
+TEST_F(VerbsDevicesOther, TheServiceLevelIsTheSubnetManagersUnlessTheUserSetsOne) {
+  const std::string port =
+      "SHIM_TELL=1 SHIM_INFINIBAND=rxe4 IBCOLL_DEVICES=rxe4 IBCOLL_GID_INDEX=1 "
+      "IBCOLL_LOG_LEVEL=info ";
+  const std::string manager = "SHIM_SERVICE_LEVEL=5 ", job = "--ranks 2 --servers 2";
+  const Ran told = run(port + manager, job), silence = run(port, job),
+            own = run(port + manager + "IBCOLL_SERVICE_LEVEL=3", job);
+  for (const auto& [ran, way] : {std::pair(&told, "service level 5, packets of 2048"),
+                                 std::pair(&silence, "service level 0, packets of 4096"),
+                                 std::pair(&own, "service level 3, packets of 4096")}) {
+    EXPECT_EQ(ran->status, 0) << ran->text;
+    EXPECT_GT(count(ran->text, "way with "), 0u) << ran->text;
+    EXPECT_EQ(count(ran->text, "way with "), count(ran->text, way)) << way << "\n" << ran->text;
+  }
+  const auto is_silent = HasSubstr("service level 0, since the subnet manager names none: ");
+  EXPECT_THAT(silence.text, is_silent);
+  EXPECT_THAT(told.text + own.text, Not(is_silent));
 }
 
 /// What the administrator has set for librdmacm's connections.
