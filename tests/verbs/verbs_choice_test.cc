@@ -7,8 +7,12 @@
 
 #include <arpa/inet.h>
 #include <net/if.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -269,6 +273,35 @@ TEST(VerbsGids, OfThisNamespaceAreThoseWhoseInterfaceHasTheirAddress) {
   EXPECT_TRUE(interface_of(entry("::ffff:10.99.0.1", IBV_GID_TYPE_ROCE_V2, 0)).here)
       << "the kernel does not say";
   EXPECT_FALSE(interface_of(entry("::ffff:127.0.0.1", IBV_GID_TYPE_ROCE_V2, loopback)).vlan);
+}
+
+/// Makes the kernel say to this process that the loopback interface is in a VLAN, by another file
+/// where it says so.
+bool puts_loopback_into_vlan(const std::string& file) {
+  return (unshare(CLONE_NEWNS) == 0 || unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0) &&
+         mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+         mount(file.c_str(), "/sys/class/net/lo/uevent", nullptr, MS_BIND, nullptr) == 0;
+}
+
+TEST(VerbsGids, AreInAVlanWhereTheirInterfaceIs) {
+  constexpr int kCannot = 77;
+  const std::string file = ::testing::TempDir() + "vlan_uevent." + std::to_string(getpid());
+  std::ofstream(file) << "INTERFACE=lo\nIFINDEX=1\nDEVTYPE=vlan\n";
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    if (!puts_loopback_into_vlan(file)) _exit(kCannot);
+    const GidInterface found =
+        interface_of(entry("::ffff:127.0.0.1", IBV_GID_TYPE_ROCE_V2, if_nametoindex("lo")));
+    _exit(found.here && found.vlan ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  std::filesystem::remove(file);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == kCannot) GTEST_SKIP() << "no mounts of its own for a process here";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 /// A folder with what drivers and the kernel have of a port.
