@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -25,6 +26,7 @@
 #include "verbs/queue_pair.h"
 #include "verbs/registrar.h"
 #include "verbs/route.h"
+#include "verbs/transport.h"
 
 namespace ibcoll::verbs {
 namespace {
@@ -350,6 +352,23 @@ TEST(VerbsLockedMemory, IsTooLittleForRanksThatCouldFillTheMachine) {
   EXPECT_EQ(too_little_lockable(4 * kGib, 512 * kGib, 8), "") << "too little for all, but for most";
   EXPECT_THAT(too_little_lockable(uint64_t{8} << 20, 512 * kGib, 8),
               AllOf(HasSubstr("lock 8M"), HasSubstr("(ulimit -l)"), HasSubstr("64G")));
+}
+
+/// What a user does not set is asked for, found out or chosen.
+TEST(VerbsSettings, LeaveAllToTheEngineAtFirst) {
+  for (const char* name :
+       {"IBCOLL_DEVICES", "IBCOLL_GID_INDEX", "IBCOLL_PKEY", "IBCOLL_SERVICE_LEVEL",
+        "IBCOLL_TRAFFIC_CLASS", "IBCOLL_MTU", "IBCOLL_RELAXED_ORDERING"})
+    unsetenv(name);
+  const auto options = TransportOptions::from_environment();
+  ASSERT_TRUE(options.has_value()) << options.error().message;
+  EXPECT_TRUE(options->devices.devices.empty());
+  EXPECT_EQ(options->devices.gid_index, -1);
+  EXPECT_FALSE(options->devices.pkey.has_value());
+  EXPECT_EQ(options->devices.service_level, -1);
+  EXPECT_EQ(options->devices.traffic_class, -1);
+  EXPECT_EQ(options->devices.mtu_bytes, 0);
+  EXPECT_EQ(options->ordering, RelaxedOrdering::kAuto);
 }
 
 TEST(VerbsRetries, HoldOutAsLongAsAPortMayBeDown) {

@@ -19,6 +19,7 @@
 #include "tests/command.h"
 #include "tests/places.h"
 #include "verbs/device.h"
+#include "verbs/registrar.h"
 
 namespace ibcoll {
 namespace {
@@ -216,6 +217,13 @@ TEST_F(VerbsDevicesOther, DataIsWrittenInAnyOrderWhereTheUserSaysSo) {
   EXPECT_THAT(on.text, HasSubstr("relaxed ordering"));
   EXPECT_EQ(off.status, 0) << off.text;
   EXPECT_THAT(off.text, Not(HasSubstr("relaxed ordering")));
+  std::ostringstream cpuinfo;
+  cpuinfo << std::ifstream("/proc/cpuinfo").rdbuf();
+  const Ran by_itself = run("SHIM_TELL=1");
+  EXPECT_EQ(by_itself.status, 0) << by_itself.text;
+  EXPECT_EQ(count(by_itself.text, "relaxed ordering") > 0,
+            verbs::relaxes_ordering(verbs::RelaxedOrdering::kAuto, cpuinfo.str()))
+      << by_itself.text;
 }
 
 TEST_F(VerbsDevicesOther, CompletionVectorsAreSpreadOverTheRanksOfAMachine) {
