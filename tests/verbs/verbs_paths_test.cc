@@ -49,6 +49,19 @@ TEST(VerbsPaths, TheServiceLevelIsTheSubnetManagersAskedOnceAPort) {
   EXPECT_EQ(manager.asked, 4);
 }
 
+TEST(VerbsPaths, PacketsAreNoLongerThanEitherPortTakes) {
+  Manager manager;
+  PortAddress peer = address(7);
+  for (const int service_level : {-1, 0}) {  // asked for, and said
+    PortInfo own = infiniband(service_level);
+    peer.mtu = IBV_MTU_1024;
+    EXPECT_EQ(Paths(own, manager.ask()).find(peer)->mtu, IBV_MTU_1024);
+    peer.mtu = IBV_MTU_4096;
+    own.mtu = IBV_MTU_512;
+    EXPECT_EQ(Paths(own, manager.ask()).find(peer)->mtu, IBV_MTU_512);
+  }
+}
+
 TEST(VerbsPaths, NobodyIsAskedWhereTheUserHasSaidOrWithRoce) {
   Manager manager;
   EXPECT_EQ(Paths(infiniband(3), manager.ask()).find(address(7))->service_level, 3);
