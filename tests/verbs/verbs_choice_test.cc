@@ -9,15 +9,19 @@
 #include <net/if.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
+#include "tests/verbs/lock_privilege.h"
 #include "verbs/gid_choice.h"
 #include "verbs/lock_limit.h"
 #include "verbs/port_choice.h"
@@ -352,6 +356,22 @@ TEST(VerbsLockedMemory, IsTooLittleForRanksThatCouldFillTheMachine) {
   EXPECT_EQ(too_little_lockable(4 * kGib, 512 * kGib, 8), "") << "too little for all, but for most";
   EXPECT_THAT(too_little_lockable(uint64_t{8} << 20, 512 * kGib, 8),
               AllOf(HasSubstr("lock 8M"), HasSubstr("(ulimit -l)"), HasSubstr("64G")));
+}
+
+/// The administrator's limit is the hard one.
+TEST(VerbsLockedMemory, IsAsMuchAsTheProcessMayAllowItself) {
+  const testing::WithoutLockPrivilege nobody;
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_MEMLOCK, &before), 0);
+  const rlimit low{std::min<rlim_t>(before.rlim_max, 65536), before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_MEMLOCK, &low), 0);
+  const std::optional<uint64_t> lockable = lockable_bytes();
+  rlimit after{};
+  ASSERT_EQ(getrlimit(RLIMIT_MEMLOCK, &after), 0);
+  ASSERT_EQ(setrlimit(RLIMIT_MEMLOCK, &before), 0);
+  EXPECT_EQ(after.rlim_cur, before.rlim_max);
+  EXPECT_EQ(lockable, before.rlim_max == RLIM_INFINITY ? std::nullopt
+                                                       : std::optional<uint64_t>(before.rlim_max));
 }
 
 /// What a user does not set is asked for, found out or chosen.

@@ -16,6 +16,7 @@
 #include "engine/transport/open.h"
 #include "tests/verbs/lock_privilege.h"
 #include "tests/verbs/verbs_node.h"
+#include "verbs/device.h"
 
 namespace ibcoll::verbs {
 namespace {
@@ -149,6 +150,44 @@ TEST_F(Verbs, AutoGoesOnToTheNextNetworkWhereMemoryMayNotBeLocked) {
     const auto forced = open_network(setup, "verbs");
     ASSERT_FALSE(forced.has_value());
     EXPECT_EQ(forced.error().code, ErrorCode::kNoMemory);
+  });
+  unsetenv("UCX_TLS");
+  unsetenv("UCX_NET_DEVICES");
+  EXPECT_EQ(status, 0);
+}
+
+/// Of ranks that may lock what is enough for most, and have locked it all already.
+TEST_F(Verbs, AutoGoesOnToTheNextNetworkWhereADeviceGetsNoMemory) {
+  constexpr rlim_t kMostLocked = rlim_t{256} << 20;
+  const auto memory =
+      static_cast<rlim_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<rlim_t>(sysconf(_SC_PAGESIZE));
+  const rlim_t bytes = memory / 15;  // a sixteenth of a rank's share does
+  if (bytes > kMostLocked) GTEST_SKIP() << "too much to lock of this machine's memory";
+  setenv("UCX_TLS", "tcp,self", 1);
+  setenv("UCX_NET_DEVICES", "lo", 1);
+  if (!usable_network_port("ucx")) GTEST_SKIP() << "no UCX here";
+  const Shape shape = layout({1, 1});
+  const int status = run_job(shape, [&](Bootstrap& bootstrap) {
+    const auto device = Device::open(usable_ports({})->front());
+    ASSERT_TRUE(device.has_value()) << device.error().message;
+    const Pages locked(bytes);
+    const MemoryHandle region =
+        register_region(device->domain(), locked.data(), bytes, IBV_ACCESS_LOCAL_WRITE);
+    ASSERT_TRUE(region != nullptr);
+    const testing::WithoutLockPrivilege nobody;
+    const rlimit limit{bytes, bytes};
+    ASSERT_EQ(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
+    std::vector<Bell> bells(2);
+    const auto places = exchange_places(bootstrap);
+    ASSERT_TRUE(places.has_value());
+    const std::vector<int> machines{0, 1};
+    auto opened = open_network({bootstrap, shape, bells, *places, machines}, "auto");
+    ASSERT_TRUE(opened.has_value()) << opened.error().message;
+    EXPECT_STREQ(opened->transport->name(), "ucx");
+    if (bootstrap.rank() == 0) {
+      EXPECT_THAT(opened->reason, HasSubstr("can't be registered"));
+    }
+    EXPECT_TRUE(opened->transport->close().has_value());
   });
   unsetenv("UCX_TLS");
   unsetenv("UCX_NET_DEVICES");
