@@ -261,6 +261,43 @@ TEST_F(VerbsNetwork, AMachineThatIsDeadFromTheStartHoldsUpNoOther) {
   EXPECT_EQ(status, 0);
 }
 
+/// Nor does one that has asked whether a rank is there, and that the answer does not reach.
+TEST_F(VerbsNetwork, AMachineThatCantBeAnsweredHoldsUpNoAnswers) {
+  const Shape shape = layout({1, 1, 1});
+  exchange_all(shape, {8});  // the kernel knows the addresses of all
+  const int status = run_job(shape, [&](Bootstrap& bootstrap) {
+    Node node(bootstrap, shape, hasty());
+    ASSERT_TRUE(node.good());
+    if (node.me() == 0) {
+      // Server 3 knows the others, but does not say where it is.
+      shell(
+          "for i in 1 2; do ip neigh replace 10.77.0.$i lladdr $(cat /sys/class/net/e$i/address) "
+          "dev e3 nud permanent; done; sysctl -qw net.ipv4.conf.e3.arp_ignore=8");
+      shell("ip neigh del 10.77.0.3 dev e1");
+    }
+    ASSERT_TRUE(bootstrap.barrier());
+    if (node.me() == 0) {
+      std::this_thread::sleep_for(seconds(3));  // its thread answers
+      const auto seen = node.next();
+      ASSERT_TRUE(seen.has_value());
+      EXPECT_EQ(seen->from, 1);
+      EXPECT_EQ(seen->immediate, 5u);
+    } else if (node.me() == 1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));  // rank 2 has asked
+      EXPECT_TRUE(node.signal(0, 5)) << node.transport().failure().value_or(Failure{}).what;
+    } else {
+      node.transport().signal(0, 1);
+      const auto failure = node.wait_failure(seconds(20));
+      ASSERT_TRUE(failure.has_value());
+      EXPECT_THAT(failure->what, HasSubstr("no answer from rxe3:1"));
+    }
+    ASSERT_TRUE(bootstrap.barrier());
+  });
+  std::ignore =
+      std::system("sysctl -qw net.ipv4.conf.e3.arp_ignore=1; ip neigh flush dev e3 nud permanent");
+  EXPECT_EQ(status, 0);
+}
+
 TEST_F(VerbsNetwork, ALinkThatGoesDownForGoodIsReportedByBothSidesAndTheOwnPortFirst) {
   const Shape shape = layout({1, 1});
   const int status = run_job(shape, [&](Bootstrap& bootstrap) {
