@@ -48,4 +48,10 @@ std::string too_little_lockable(std::optional<uint64_t> lockable, uint64_t memor
       format_size(static_cast<int64_t>(*lockable)), format_size(static_cast<int64_t>(share)));
 }
 
+Error declined(Error error, bool may_decline) {
+  if (may_decline && error.code == ErrorCode::kNoMemory && lockable_bytes())
+    error.code = ErrorCode::kUnsupported;
+  return error;
+}
+
 }  // namespace ibcoll::verbs

@@ -89,8 +89,9 @@ Result<PortInfo> agree_on_port(Bootstrap& bootstrap, const Shape& shape,
   const Stations stations = find_stations(offers, kept);
   if (std::any_of(kept.begin(), kept.end(),
                   [](PortMask mask) { return std::popcount(mask) > 1; })) {
-    IBCOLL_ASSIGN(const std::vector<Heard> heard,
-                  listen_around(bootstrap, stations, offers, *ports, started[0].job));
+    IBCOLL_ASSIGN(
+        const std::vector<Heard> heard,
+        listen_around(bootstrap, stations, offers, *ports, started[0].job, options->may_decline));
     const auto joined = keep_one_network(stations, heard, offers);
     if (!joined) return no_transport(joined.error());
     for (size_t rank = 0; rank < kept.size(); ++rank)

@@ -6,6 +6,7 @@
 
 #include "engine/transport/exchange.h"
 #include "verbs/datagrams.h"
+#include "verbs/lock_limit.h"
 #include "verbs/way_finder.h"
 
 namespace ibcoll::verbs {
@@ -130,7 +131,8 @@ Heard all_of(PortMask here, PortMask before, bool own) {
 
 Result<std::vector<Heard>> listen_around(Bootstrap& bootstrap, const Stations& stations,
                                          std::span<const Offer> offers,
-                                         std::span<const PortInfo> ports, uint64_t job) {
+                                         std::span<const PortInfo> ports, uint64_t job,
+                                         bool may_decline) {
   const auto me = static_cast<size_t>(bootstrap.rank());
   const auto count = static_cast<int>(stations.all.size());
   const int here = stations.of_rank[me];
@@ -140,7 +142,8 @@ Result<std::vector<Heard>> listen_around(Bootstrap& bootstrap, const Stations& s
   const auto next_agent = static_cast<size_t>(station(next).agent);
 
   Agent own(job, here, station(here).ports);
-  const Result<Ears> mine = agent ? own.open(ports) : Result<Ears>(Ears{});
+  Result<Ears> mine = agent ? own.open(ports) : Result<Ears>(Ears{});
+  if (!mine) mine = tl::unexpected<Error>(declined(mine.error(), may_decline));
   IBCOLL_ASSIGN(const std::vector<Ears> ears, exchange(bootstrap, "verbs", mine));
   const Status looked =
       agent ? own.look_for(offers[next_agent], station(next).ports, count == 1) : Status{};

@@ -44,13 +44,6 @@ uint64_t random_number() {
   return uint64_t{random()} << 32 | random();
 }
 
-/// A device that may lock no memory for its queues is no reason to have no network at all.
-Error declined(Error error, const TransportOptions& options) {
-  if (options.may_decline && error.code == ErrorCode::kNoMemory && lockable_bytes())
-    error.code = ErrorCode::kUnsupported;
-  return error;
-}
-
 /// What ranks that have opened their transports find wrong with each other.
 Status check(const std::vector<Introduction>& all) {
   for (size_t rank = 1; rank < all.size(); ++rank) {
@@ -177,7 +170,7 @@ Result<std::unique_ptr<NetworkTransport>> create_transport(
   if (transport)
     mine = Introduction{(*transport)->address(), job};
   else
-    mine = tl::unexpected<Error>(declined(transport.error(), *options));
+    mine = tl::unexpected<Error>(declined(transport.error(), options->may_decline));
   if (transport && place.on_machine == 0) (*transport)->warn_of_registrations();
   IBCOLL_ASSIGN(const std::vector<Introduction> all, exchange(bootstrap, "verbs", mine));
   IBCOLL_TRY(check(all));
