@@ -10,8 +10,9 @@
 /// Steps: 2, or with several servers 4 of an allreduce and 3 of a reduce. Messages a rank: 2 (Ns -
 /// 1) of an allreduce, Ns of a reduce, a smaller server's ranks more. Bytes between servers: 2 (Ns
 /// - 1) / Ns blocks out of a server, and in; of a reduce 1 out, and into the root's 2 (Ns - 1) /
-/// Ns. Scratch of who gets the result: with one server none, else 2 slices about; of others a slice
-/// more; ordered, up to a block more.
+/// Ns. Scratch on one server: 1 slice; none where the result is. On several, for each slice that a
+/// rank has: 2 Ns - 2 slots, which is about 2 slices; 1 slot more where the result isn't. Ordered,
+/// up to a block more.
 
 #include <bit>
 
