@@ -17,7 +17,7 @@ void exchange_inside_server(ProgramBuilder& program);
 
 /// The walk itself: in outer step j = 1 .. servers - 1 this server sends to to(j) and receives from
 /// from(j). Exposures, gates and waits around the steps are what options.pacing asks for
-/// (protocols, "Pacing the 2-Level Ring"):
+/// (docs/algorithms.md, "Pacing"):
 /// - token: a rank exposes to the server it receives from next when its receives of the step before
 ///   are in, and a sender enters a step when all ranks of the receiving server have: the exposure
 ///   is the token, so pacing costs no further message;
