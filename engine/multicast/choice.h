@@ -14,8 +14,8 @@ struct MulticastChoice {
 };
 
 /// What the root of a multicast to these servers takes, where the facts leave it open; for messages
-/// that are not short. Fails where they name an algorithm that there is not (kMismatch), or one that
-/// multicasts can't go by (kInvalidArgument).
+/// that are not short. Fails where they name an algorithm that there is not (kMismatch), or one
+/// that multicasts can't go by (kInvalidArgument).
 Result<MulticastChoice> choose_multicast(const MulticastFacts& facts, const MemberServers& servers);
 
 /// The bcast of a number that a message tells; kMismatch where there is none.
