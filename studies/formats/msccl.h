@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "engine/base/result.h"
+#include "engine/schedule/collective.h"
 
 namespace ibcoll::formats {
 
@@ -53,6 +54,24 @@ struct MscclBlock {
 struct MscclGpu {
   uint32_t input_chunks = 0, output_chunks = 0, scratch_chunks = 0;
   std::vector<MscclBlock> blocks;
+};
+
+/// A collective of MSCCL's that the engine has, too.
+struct MscclCollective {
+  std::string_view name;
+  Collective collective;
+};
+/// Of several names of one the first is written.
+inline constexpr MscclCollective kMscclCollectives[] = {
+    {"allgather", Collective::kAllgather},
+    {"allreduce", Collective::kAllreduce},
+    {"alltoall", Collective::kAlltoall},
+    {"broadcast", Collective::kBcast},
+    {"gather", Collective::kGather},
+    {"reduce", Collective::kReduce},
+    {"reduce_scatter", Collective::kReduceScatterBlock},
+    {"reducescatter", Collective::kReduceScatterBlock},
+    {"scatter", Collective::kScatter},
 };
 
 struct MscclProgram {

@@ -9,29 +9,6 @@
 namespace ibcoll::formats {
 namespace {
 
-const char* msccl_name(Collective collective) {
-  switch (collective) {
-    case Collective::kAllgather:
-      return "allgather";
-    case Collective::kAllreduce:
-      return "allreduce";
-    case Collective::kAlltoall:
-      return "alltoall";
-    case Collective::kBcast:
-      return "broadcast";
-    case Collective::kGather:
-      return "gather";
-    case Collective::kReduce:
-      return "reduce";
-    case Collective::kReduceScatterBlock:
-      return "reduce_scatter";
-    case Collective::kScatter:
-      return "scatter";
-    default:
-      return nullptr;
-  }
-}
-
 /// Goes through the programs of all ranks in an order in which they can be carried out.
 class MscclExport {
  public:
@@ -40,8 +17,9 @@ class MscclExport {
 
   Result<MscclProgram> run() {
     const RankProgram& first = *schedule_.programs.front();
-    const char* const collective = msccl_name(first.collective);
-    if (collective == nullptr) {
+    const auto* const known =
+        std::ranges::find(kMscclCollectives, first.collective, &MscclCollective::collective);
+    if (known == std::end(kMscclCollectives)) {
       return fail(ErrorCode::kUnsupported, "MSCCL has no collective {}",
                   to_string(first.collective));
     }
@@ -49,7 +27,7 @@ class MscclExport {
     const bool per_rank = row.send.slots == Slots::kEachRank || row.recv.slots == Slots::kEachRank;
     MscclProgram program;
     program.name = first.algorithm;
-    program.collective = collective;
+    program.collective = known->name;
     program.chunks = first.cut * (per_rank ? static_cast<uint32_t>(ranks_.size()) : 1);
     if (row.has_root) program.root = first.root;
     program.gpus.resize(ranks_.size());

@@ -10,26 +10,9 @@
 namespace ibcoll::formats {
 namespace {
 
-/// MSCCL's collectives that the engine has, too.
-struct KnownCollective {
-  std::string_view name;
-  Collective collective;
-};
-constexpr KnownCollective kKnownCollectives[] = {
-    {"allgather", Collective::kAllgather},
-    {"allreduce", Collective::kAllreduce},
-    {"alltoall", Collective::kAlltoall},
-    {"broadcast", Collective::kBcast},
-    {"gather", Collective::kGather},
-    {"reduce", Collective::kReduce},
-    {"reduce_scatter", Collective::kReduceScatterBlock},
-    {"reducescatter", Collective::kReduceScatterBlock},
-    {"scatter", Collective::kScatter},
-};
-
 Result<Collective> collective_of(const MscclProgram& program, const ImportOptions& options) {
   if (options.collective && program.collective == "custom") return *options.collective;
-  for (const KnownCollective& known : kKnownCollectives) {
+  for (const MscclCollective& known : kMscclCollectives) {
     if (program.collective == known.name) return known.collective;
   }
   return fail(ErrorCode::kInput,
