@@ -385,6 +385,8 @@ void add_worth_trying(std::string& text) {
   add(Collective::kAlltoall, "1x4");
   add(Collective::kAlltoall, "4x2");
   add(Collective::kAllgather, "1x4");
+  add(Collective::kReduce, "1x4");
+  add(Collective::kReduce, "4x2");
   add(Collective::kAllreduce, "1x4");
   add(Collective::kAllreduce, "4x2");
   add(Collective::kAllreduce, "4x2", true);
