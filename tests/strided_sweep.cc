@@ -132,7 +132,10 @@ void strided_sweep(const JobOptions& job, const std::vector<size_t>& sizes, uint
   std::erase_if(all, [](const Case& c) {
     return reduces(c.algorithm->collective) || !moves_data(c.algorithm->collective);
   });
-  all = affordable(std::move(all), first, 0);
+  // Where runs are to be put from where they lie, enough calls must stay in which all is strided.
+  all = affordable(std::move(all), first, [&](const Case& c) {
+    return long_runs != LongRuns::kSome || !has_blocks(c.algorithm->collective);
+  });
   const std::string complaints = run_job(job, [&](const RankView& rank) {
     for (const Case& c : all) {
       run_strided_case(rank, rank.context.world(), c);

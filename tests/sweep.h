@@ -49,9 +49,10 @@ size_t block_length(const Block& block, const Case& c);
 
 /// All algorithms, with every pacing they heed, at these sizes.
 std::vector<Case> cases(const std::vector<size_t>& sizes, uint32_t number);
-/// Of the cases with blocks of so many bytes and more every seventh, others for another `first`,
-/// where a sanitizer runs: they take ten times as long there.
-std::vector<Case> affordable(std::vector<Case> all, uint32_t first, size_t from_bytes);
+/// Of the cases that may go every seventh, others for another `first`, where a sanitizer runs: they
+/// take ten times as long there.
+std::vector<Case> affordable(std::vector<Case> all, uint32_t first,
+                             const std::function<bool(const Case&)>& may_go);
 
 /// What each rank of a sweep does.
 std::function<void(const RankView&)> all_cases(const std::vector<size_t>& sizes, uint32_t first);
