@@ -3,13 +3,11 @@
 # Markdown.
 # Sections: neighbours allreduce (default: both).
 set -euo pipefail
+# shellcheck source=perf/page.sh
+. "$(dirname "$0")/page.sh"
 bin=${1:?usage: algorithms_page.sh BIN_DIR [SECTION ...]}
 shift
 
-# times FORMAT: the time of each line, in cells
-times() { sed -E 's/.*"time_us":([0-9.e+-]+).*/\1/' | awk -v format=" $1 |" '{ printf format, $1 }'; }
-# header COLUMNS: a table's first two lines
-header() { echo "$1" && sed -E 's/[^|]+/---/g' <<<"$1"; }
 
 section_neighbours() {
   header "| collective, neighbours per rank | block | \`aggregated\`, us | \`direct\`, us |"
@@ -47,7 +45,4 @@ END
 }
 
 [ $# -gt 0 ] || set -- neighbours allreduce
-for section; do
-  echo "## $section"
-  "section_$section"
-done
+make_sections "$@"

@@ -6,6 +6,8 @@
 # (default: all).
 # Measure `planning` on a machine that does nothing else.
 set -euo pipefail
+# shellcheck source=perf/page.sh
+. "$(dirname "$0")/page.sh"
 bin=${1:?usage: contention_free_page.sh BIN_DIR PICTURES [SECTION ...]}
 pictures=${2:?where do the pictures go?}
 shift 2
@@ -21,17 +23,7 @@ ours=docs/results/data/ten_hosts.json
 thesis=random,max-sync,min-sync
 
 plan() { "$bin/ib_plan" --json - "$@"; }
-# shellcheck disable=SC2016
-# f(name) of awk: a field of a line of JSON
-field='function f(name,  s) {
-  if (!match($0, "\"" name "\":[^,}]*")) return ""
-  s = substr($0, RSTART, RLENGTH); sub(/^[^:]*:/, "", s); gsub(/"/, "", s); return s ~ /^[0-9.e+-]+$/ ? s + 0 : s }'
-# what of each line awk prints, in cells of one row
-cells() { awk "$field { printf \" $1 |\", $2 } END { print \"\" }"; }
 both() { cells '%.3f / %.3f' 'f("planned_us") / f("lower_bound_us"), f("over_bound")'; }
-row() { printf '| %s |' "$1"; }
-# header COLUMNS: a table's first two lines
-header() { echo "$1" && sed -E 's/[^|]+/---/g' <<<"$1"; }
 
 section_bound() {
   header "| network | gather 20K | gather 100K | gather 1M | alltoall 100K | alltoall 1M |"
@@ -169,9 +161,9 @@ section_closed() {  # time lost at the root, formula / simulated; L = 20 us, N =
         --layout 32x1 --sizes $size --json -
     } | awk -v size=$size -v bytes="$(numfmt --from=iec $size)" "$field { if (NR == 1) b = f(\"lower_bound_us\")
         t[NR] = (NR == 4 ? f(\"time_us\") : f(\"simulated_us\")) - b }
-      END { gap = 20 - bytes * 0.008; if (gap < 0) gap = 0
-        printf \"| %s | %.0f | 1240 / %.0f | 200 / %.0f | %.0f / %.0f | 0 / %.0f |\n\", size, b,
-          t[1], t[4], gap * 31, t[2], t[3] }"
+      END { L = 20; N = 31; gap = L - bytes * 0.008; if (gap < 0) gap = 0
+        printf \"| %s | %.0f | %.0f / %.0f | %.0f / %.0f | %.0f / %.0f | 0 / %.0f |\n\", size, b,
+          2 * L * N, t[1], 2 * L * log(N + 1) / log(2), t[4], gap * N, t[2], t[3] }"
   done
 }
 
@@ -266,7 +258,4 @@ section_pictures() {
 
 [ $# -gt 0 ] || set -- bound narrow clusters many direct ports cycles planning large closed policies relay wrong_gather \
   wrong_alltoall paper pictures
-for section; do
-  echo "## $section"
-  "section_$section"
-done
+make_sections "$@"

@@ -4,6 +4,8 @@
 # a minute each, and large compared speed, which take minutes (default: all).
 # Measure `speed` on a machine that does nothing else.
 set -euo pipefail
+# shellcheck source=perf/page.sh
+. "$(dirname "$0")/page.sh"
 bin=${1:?usage: fabrics_page.sh BIN_DIR [SECTION ...]}
 shift
 
@@ -23,8 +25,6 @@ ratios() { awk '{ text = sprintf("%.2f", $1 / $2); sub(/^0/, "", text); print te
 as_row() { awk -v name="$1" '{ cells = cells " " $0 " |" } END { print "| " name " |" cells }'; }
 # joined: lines as one cell
 joined() { paste -sd/ | sed 's:/: / :g'; }
-# header COLUMNS: a table's first two lines
-header() { echo "$1" && sed -E 's/[^|]+/---/g' <<<"$1"; }
 
 section_switches() {
   local results name traffic parameters known
@@ -256,7 +256,4 @@ section_speed() {
 
 [ $# -gt 0 ] || set -- switches steps servers modes sizes aggregation pacing unequal arbiters trees levels causes \
   large compared speed
-for section; do
-  echo "## $section"
-  "section_$section"
-done
+make_sections "$@"

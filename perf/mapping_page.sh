@@ -6,6 +6,8 @@
 # Sections with Scotch beside refine need libscotch.
 # --budget: what each search gets instead of what the page says; for a test, which does not compare what they find.
 set -euo pipefail
+# shellcheck source=perf/page.sh
+. "$(dirname "$0")/page.sh"
 budget='' data=''
 while [[ ${1:-} == --* ]]; do
   case $1 in
@@ -22,15 +24,9 @@ trap 'rm -rf "$scratch"' EXIT
 
 map() { "$bin/ib_map" --json - "$@"; }
 search() { map --clock cpu --budget "${budget:-$1}" "${@:2}"; } # TIME [ARGS]
-# header COLUMNS: a table's first two lines
-header() { echo "$1" && sed -E 's/[^|]+/---/g' <<<"$1"; }
-# Of awk. f(NAME): a field of a line of JSON; four(X): in four digits; least(X, Y): Y, bold if it is less than X.
+# Of awk, beside f(): four(X): in four digits; least(X, Y): Y, bold if it is less than X.
 # shellcheck disable=SC2016
-functions='
-  function f(name,  s) {
-    if (!match($0, "\"" name "\":[^,}]*")) return ""
-    s = substr($0, RSTART, RLENGTH); sub(/^[^:]*:/, "", s); gsub(/"/, "", s); return s ~ /^[0-9.e+-]+$/ ? s + 0 : s
-  }
+functions=$field'
   function four(x,  digits, y) {
     digits = 3
     for (y = x; y >= 10 && digits > 0; y /= 10) --digits
@@ -245,7 +241,4 @@ END
 }
 
 [ $# -gt 0 ] || set -- bruck cg sp stencils hops links folds ${data:+hierarchies qaplib}
-for section; do
-  echo "## $section"
-  "section_$section"
-done
+make_sections "$@"

@@ -4,6 +4,8 @@
 # hosts. With a folder its pictures, too.
 # Sections: short opposite long pieces network acks picture (default: all; without a folder, all but the picture).
 set -euo pipefail
+# shellcheck source=perf/page.sh
+. "$(dirname "$0")/page.sh"
 bin=${1:?usage: multicast_page.sh BIN_DIR [PICTURES [SECTION ...]]}
 pictures=${2:-}
 shift $(($# < 2 ? $# : 2))
@@ -18,8 +20,6 @@ simulate() { # MEMBERS SIZE [ARGS]
   "$bin/ib_sim" bcast --network "$network" "${host[@]}" --layout "$1x1" --server-order "$(set_of "$1")" \
     --sizes "$2" --json - "${@:3}"
 }
-# times: the time of each line, in cells
-times() { sed 's/.*"time_us":\([0-9.]*\).*/\1/' | awk '{ printf " %.0f |", $1 }'; }
 # model MEMBERS BYTES: what the paper's formulas give with M = 0.0001 us (10 GB/s) and S = 1.6 us
 model() {
   awk -v p="$1" -v n="$2" 'BEGIN { M = 0.0001; S = 1.6; for (q = 0; 2 ^ q < p; ++q);
@@ -72,19 +72,19 @@ section_pieces() {
 }
 
 section_network() {
-  local bare size bytes pieces bound
+  local bare size bytes pieces
   echo "256 members, nothing but the network (2000 MB/s, hosts cost nothing), us:"
   echo "| network | bytes | chain | scatter_ring | scatter_doubling | circulant | port bound |"
   echo "|---|---|---|---|---|---|---|"
   for bare in dragonfly:4,8,4,groups=8 single-switch:256; do
-    for size in "80K 16 41" "8M 4096 4194"; do
-      read -r bytes pieces bound <<<"$size"
+    for size in "80K 16" "8M 4096"; do
+      read -r bytes pieces <<<"$size"
       printf '| %s | %s |' $bare "$bytes"
       "$bin/ib_sim" bcast --network $bare --layout 256x1 --sizes "$bytes" --pieces "$pieces" \
         --algorithm chain,scatter_ring,scatter_doubling --json - | times
       "$bin/ib_sim" bcast --network $bare --layout 256x1 --sizes "$bytes" --pieces $((pieces > 256 ? 256 : pieces)) \
         --algorithm circulant --json - | times
-      echo " $bound |"
+      echo " $((($(numfmt --from=iec "$bytes") + 1000) / 2000)) |"  # 2000 bytes a us
     done
   done
 }

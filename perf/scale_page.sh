@@ -2,15 +2,11 @@
 # scale_page.sh BIN_DIR [SECTION ...]: makes the tables of docs/scale.md that have figures of jobs again, in Markdown.
 # Sections: measured large (default: both). `measured` starts jobs of up to 512 processes.
 set -euo pipefail
+# shellcheck source=perf/page.sh
+. "$(dirname "$0")/page.sh"
 bin=${1:?usage: scale_page.sh BIN_DIR [SECTION ...]}
 shift
 
-# shellcheck disable=SC2016
-# f(name) of awk: a figure in a line of JSON
-field='function f(name) {
-  match($0, "\"" name "\":[0-9]+"); return substr($0, RSTART + length(name) + 3, RLENGTH - length(name) - 3) + 0 }'
-# header COLUMNS: a table's first two lines
-header() { echo "$1" && sed -E 's/[^|]+/---/g' <<<"$1"; }
 # job LAYOUT [ARGS]
 job() { "$bin/ib_info" --job "$@" --json -; }
 
@@ -53,7 +49,4 @@ section_large() {
 }
 
 [ $# -gt 0 ] || set -- measured large
-for section; do
-  echo "## $section"
-  "section_$section"
-done
+make_sections "$@"

@@ -4,6 +4,8 @@
 # (default: all but optima and verbs). `optima` reads the public repository thelonesailor/MSP in the folder MSP;
 # `verbs` boots the Soft-RoCE machine. Measure `cost`, `runs` and `verbs` on a machine that does nothing else.
 set -euo pipefail
+# shellcheck source=perf/page.sh
+. "$(dirname "$0")/page.sh"
 bin=${1:?usage: sppc_page.sh BIN_DIR [SECTION ...]}
 shift
 cd "$(dirname "$0")/.."
@@ -12,13 +14,6 @@ processors=2,4,8,12,16
 
 taskgraph() { "$bin/ib_taskgraph" "$1" --json - "${@:2}"; }
 schedule() { taskgraph schedule --graph "$@"; }
-# shellcheck disable=SC2016
-# f(name) of awk: a field of a line of JSON
-field='function f(name,  s) {
-  if (!match($0, "\"" name "\":[^,}]*")) return ""
-  s = substr($0, RSTART, RLENGTH); sub(/^[^:]*:/, "", s); gsub(/"/, "", s); return s ~ /^[0-9.e+-]+$/ ? s + 0 : s }'
-# cells FORMAT WHAT: of each line WHAT of awk, as the cells of one row
-cells() { awk "$field { printf \" $1 |\", $2 } END { print \"\" }"; }
 # rows FORMAT WHAT: a row of each line
 rows() { awk "$field { printf \"| $1 |\\n\", $2 }"; }
 # by_processors: a row of speed-ups for each number of processors
@@ -26,9 +21,6 @@ by_processors() {
   awk "$field { p = f(\"processors\"); if (p != last) printf \"%s| %s |\", last == \"\" ? \"\" : \"\\n\", p
     printf \" %.3f |\", f(\"speedup\"); last = p } END { print \"\" }"
 }
-row() { printf '| %s |' "$1"; }
-# header COLUMNS: a table's first two lines
-header() { echo "$1" && sed -E 's/[^|]+/---/g' <<<"$1"; }
 
 speedup() { # GRAPH
   header "| P | sppc | bcsh-grouped | sppc-balanced | bcsh-balanced | bcsh |"
@@ -151,7 +143,4 @@ section_verbs() {
 }
 
 [ $# -gt 0 ] || set -- reading_a reading_b lu plus cost large usage unpackaged workflows two three runs
-for section; do
-  echo "## $section"
-  "section_$section"
-done
+make_sections "$@"

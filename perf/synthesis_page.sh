@@ -4,6 +4,8 @@
 # Sections: alltoall allgather grids pictures (default: all).
 # Measure planning times on a machine that does nothing else.
 set -euo pipefail
+# shellcheck source=perf/page.sh
+. "$(dirname "$0")/page.sh"
 bin=${1:?usage: synthesis_page.sh BIN_DIR PICTURES [SECTION ...]}
 pictures=$(realpath "${2:?where do the pictures go?}")
 shift 2
@@ -12,17 +14,12 @@ data=docs/results/data # what perf/synthesis_fabrics.py writes
 
 # The fields of a plan's JSON that the tables show: planned and simulated us, planning ms.
 planned() {
-  "$bin/ib_plan" --json - --check --simulate "$@" | awk '
-    function f(name) {
-      match($0, "\"" name "\":[^,}]*")
-      return substr($0, RSTART + length(name) + 3, RLENGTH - length(name) - 3)
-    }
+  "$bin/ib_plan" --json - --check --simulate "$@" | awk "$field"'
     { printf "%s | %s | %s |\n", shown(f("planned_us")), shown(f("simulated_us")), shown(f("plan_ms")) }
     # Three digits or more.
     function shown(text, x) { x = text + 0; return x >= 100 ? sprintf("%.0f", x) : sprintf("%.3g", x) }'
 }
 
-header() { echo "$1" && sed -E 's/[^|]+/---/g' <<<"$1"; }
 
 # What TE-CCL and TACCL take and reach, from the repository microsoft/TE-CCL at c128bf24: seconds of TE-CCL's paper
 # (teccl/examples/generate_figures.py), a slash, and of the runs kept there (experiments/output_provided); finish in us of the
@@ -94,7 +91,4 @@ section_pictures() {
 }
 
 [ $# -gt 0 ] || set -- alltoall allgather grids pictures
-for section; do
-  echo "## $section"
-  "section_$section"
-done
+make_sections "$@"
