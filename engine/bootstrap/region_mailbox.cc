@@ -30,20 +30,6 @@ sockaddr_un socket_address(const MailboxName& name, socklen_t& length) {
 
 }  // namespace
 
-RegionOutcome to_outcome(const Status& status) {
-  RegionOutcome outcome;
-  if (status) return outcome;
-  outcome.code = static_cast<int32_t>(status.error().code);
-  const std::string& text = status.error().message;
-  std::copy_n(text.data(), std::min(text.size(), sizeof outcome.text - 1), outcome.text);
-  return outcome;
-}
-
-Status to_status(const RegionOutcome& outcome) {
-  if (outcome.code == 0) return {};
-  return tl::unexpected<Error>(Error{static_cast<ErrorCode>(outcome.code), outcome.text});
-}
-
 Status RegionMailbox::open() {
   socket_.reset(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!socket_.valid()) return fail_errno("cannot create a socket");
@@ -60,7 +46,7 @@ Status RegionMailbox::open() {
 
 Status RegionMailbox::send(Bootstrap& bootstrap, const MailboxName& to, int region,
                            const Status& outcome, int fd) const {
-  Mail mail{region, to_outcome(outcome)};
+  Mail mail{region, to_record(outcome)};
   socklen_t length = 0;
   sockaddr_un address = socket_address(to, length);
   iovec data{&mail, sizeof mail};

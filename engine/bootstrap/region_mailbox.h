@@ -9,16 +9,9 @@
 #include "engine/base/result.h"
 #include "engine/base/unique_fd.h"
 #include "engine/bootstrap/bootstrap.h"
+#include "engine/bootstrap/error_record.h"
 
 namespace ibcoll {
-
-/// How it went, for others to know.
-struct RegionOutcome {
-  int32_t code = 0;
-  char text[240] = {};
-};
-RegionOutcome to_outcome(const Status& status);
-Status to_status(const RegionOutcome& outcome);
 
 /// Where a rank's mailbox is: the name of its socket.
 using MailboxName = std::array<uint64_t, 2>;
@@ -39,7 +32,7 @@ class RegionMailbox {
  private:
   struct Mail {
     int32_t region = 0;
-    RegionOutcome outcome;
+    ErrorRecord outcome;
   };
   struct Arrived {
     Mail mail;

@@ -240,14 +240,12 @@ class SharedRegion::Maker {
     if (std::all_of(outcomes.begin(), outcomes.end(),
                     [](const Outcome& outcome) { return outcome.code == 0; }))
       return {};
-    const RegionOutcome text = to_outcome(status_);
-    std::vector<RegionOutcome> texts(outcomes.size());
-    IBCOLL_TRY(bootstrap_.allgather(&text, sizeof text, texts.data()));
+    IBCOLL_ASSIGN(const std::vector<Status> statuses, exchange_errors(bootstrap_, status_));
     for (size_t i = 0; i < regions_.size(); ++i) {
       for (const Rank member : members_[i]) {
         const auto rank = static_cast<size_t>(member);
         const bool failed = outcomes[rank].region == i || offered(member, kUnready) != 0;
-        if (outcomes[rank].code != 0 && failed) return to_status(texts[rank]);
+        if (outcomes[rank].code != 0 && failed) return statuses[rank];
       }
     }
     return {};
