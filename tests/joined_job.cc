@@ -52,6 +52,7 @@ std::string run_joined(const JoinedRun& run, const std::function<std::string(Boo
       options.machine = std::to_string(run.machines[rank]);
       options.limit_s = run.limit_s;
       options.silence_ms = run.silence_ms;
+      options.fan_out = run.fan_out;
       options.launcher = run.launcher;
       TestManager manager(*board, rank, ranks, run.rewrite);
       auto job = join_through(manager, options);

@@ -58,6 +58,7 @@ struct JoinedRun {
   std::vector<Rank> to_die;   ///< a signal may end them
   int limit_s = 20;
   int silence_ms = 30'000;
+  int fan_out = JoinOptions().fan_out;
   int launcher = -1;                 ///< the pidfd of one
   std::function<void(Rank)> before;  ///< runs in each rank before it joins
   TestManager::Rewrite rewrite;

@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "engine/base/quiet_thread.h"
+#include "engine/bootstrap/packing.h"
 #include "engine/bootstrap/peer_watch.h"
 
 namespace ibcoll {
@@ -36,6 +37,7 @@ ControlAgent::ControlAgent(Rank me, ControlBlock& block, ControlConnections conn
     const pid_t pid = process_at(connection.fd());
     members_[rank] = {pid, open_process(pid), program_of(pid)};
   }
+  if (connections_.source.rank != 0) source_state_ = Source::kSought;
 }
 
 Result<std::unique_ptr<ControlAgent>> ControlAgent::start(Rank me, ControlBlock& block,
@@ -70,21 +72,29 @@ ControlAgent::~ControlAgent() {
 
 Status ControlAgent::exchange(std::span<const std::byte> mine, size_t bytes,
                               std::span<std::byte> all) {
+  std::optional<std::vector<std::byte>> packed = pack(mine);
+  if (!packed)
+    return fail(ErrorCode::kNoMemory, "no memory to pack {} bytes for the other machines",
+                mine.size());
   std::unique_lock lock(mutex_);
   exchanging_ = true;
   outgoing_.emplace();
   outgoing_->kind = FrameKind::kGather;
   outgoing_->rank = static_cast<int32_t>(bytes);
-  outgoing_->payload.assign(mine.begin(), mine.end());
+  outgoing_->payload = std::move(*packed);
   eventfd_write(options_.wake.get(), 1);
   changed_.wait(lock, [this] { return result_ || failed_; });
   if (!result_) {
     const Failure failure = block_.failure().value_or(Failure{});
     return tl::unexpected<Error>(failure.error());
   }
-  std::copy(result_->begin(), result_->end(), all.begin());
-  result_.reset();
-  return {};
+  const ControlConnection::Payload result = std::exchange(result_, nullptr);
+  lock.unlock();
+  if (unpack(*result, all)) return {};
+  return fail(ErrorCode::kSystem,
+              "what rank 0 has sent of an allgather is damaged, or there is no memory to unpack "
+              "{} bytes",
+              all.size());
 }
 
 void ControlAgent::run() {
@@ -107,6 +117,7 @@ void ControlAgent::turn(std::vector<pollfd>& watched) {
   look(watched);
   take_callers();
   call_root();
+  call_source();
   check_outages();
   check_proposal();
   tell_presence();
@@ -137,14 +148,19 @@ int ControlAgent::watch(std::vector<pollfd>& watched) {
   if (!goodbye_until_) {  // afterwards their ends do not matter
     for (auto& [rank, connection] : connections_.members) add(connection, rank);
   }
-  for (auto& [rank, connection] : orphans_) add(connection, rank);
+  for (auto* group : {&orphans_, &branches_}) {
+    for (auto& [rank, connection] : *group) add(connection, rank);
+  }
+  add(source_, connections_.source.rank);
   entrance_.watch(watched);
-  if (attempt_) watched.push_back(attempt_->watch());
+  for (auto* attempt : {&attempt_, &source_attempt_})
+    if (*attempt) watched.push_back((*attempt)->watch());
   const bool resting = Clock::now() < listen_again_;
   if (connections_.listener.open() && !resting)
     watched.push_back({connections_.listener.fd(), POLLIN, 0});
   if (leaving_) return 20;
-  if (attempt_ || !outages_.empty() || (proposed_ && !decided_)) return 100;
+  if (attempt_ || source_state_ == Source::kSought || !outages_.empty() || (proposed_ && !decided_))
+    return 100;
   if (tell_at_) return 50;
   if (resting || !entrance_.empty()) return 500;
   return -1;
@@ -175,6 +191,10 @@ void ControlAgent::serve(ControlConnection& connection, Rank peer) {
       handle(std::move(**frame), peer);
       continue;
     }
+    if (&connection == &connections_.root) {
+      hear_bye_of_root(**frame);
+      continue;
+    }
     connection.close();
     if (members_.count(peer) == 0 && orphans_.count(peer) == 0) left(peer);
   }
@@ -183,6 +203,12 @@ void ControlAgent::serve(ControlConnection& connection, Rank peer) {
 void ControlAgent::ended(ControlConnection& connection, Rank peer) {
   const ConnectionEnd end = connection.end();
   connection.close();
+  if (&connection == &source_) return lose_source();
+  if (const auto branch = branches_.find(peer);
+      branch != branches_.end() && &branch->second == &connection) {
+    branches_.erase(branch);  // it asks rank 0 for what it lacks
+    return;
+  }
   if (goodbye_until_ && end == ConnectionEnd::kEnded) return;  // it has all that was sent to it
   answers_until_ = Clock::now() + kAnswering;
   if (members_.count(peer) > 0) return member_ended(peer);
@@ -208,7 +234,10 @@ void ControlAgent::handle(Frame frame, Rank peer) {
       gather(peer, std::move(frame));
       break;
     case FrameKind::kAll:
-      give(std::move(frame.payload));
+      take_result(std::move(frame));
+      break;
+    case FrameKind::kAsk:
+      if (me_ == 0) send_results_to(peer, frame.rank);
       break;
     case FrameKind::kFailure:
       if (me_ == 0 || members_.count(peer) > 0)
@@ -232,6 +261,7 @@ void ControlAgent::handle(Frame frame, Rank peer) {
 void ControlAgent::lost(Rank peer) {
   outages_.erase(peer);
   if (peer != 0) return propose(death_of(peer));
+  if (root_bye_) return root_ended_after_bye();
   root_gone_ = true;
   decide(death_of(peer));  // nobody is left to ask
 }
@@ -269,6 +299,7 @@ void ControlAgent::take_outgoing() {
     gather(0, std::move(*mine));
   else
     connections_.root.send(FrameKind::kGather, mine->rank, mine->payload);
+  ask_root();
 }
 
 /// Rank 0: one machine's part of an allgather; with the last one, everybody gets all of it.
@@ -276,27 +307,39 @@ void ControlAgent::gather(Rank leader, Frame frame) {
   gathered_[leader] = std::move(frame);
   if (gathered_.size() <= connections_.machines.size()) return;
   const int32_t bytes = gathered_[0].rank;
-  std::map<Rank, size_t> next;  // of each machine's part
-  std::vector<std::byte> all(connections_.leader_of.size() * static_cast<size_t>(bytes));
-  for (size_t rank = 0; rank < connections_.leader_of.size(); ++rank) {
-    const Rank from = connections_.leader_of[rank];
-    const Frame& part = gathered_[from];
-    const size_t offset = next[from]++ * static_cast<size_t>(bytes);
-    if (part.rank != bytes || offset + static_cast<size_t>(bytes) > part.payload.size()) {
-      return decide({from, ErrorCode::kMismatch,
-                     fmt::format("ranks disagree in an allgather or barrier: rank 0 gives {} "
-                                 "bytes, rank {} gives {}",
-                                 bytes, from, part.rank)});
-    }
-    if (bytes > 0)
-      std::memcpy(all.data() + rank * static_cast<size_t>(bytes), part.payload.data() + offset,
-                  static_cast<size_t>(bytes));
+  for (const auto& [from, part] : gathered_) {
+    if (part.rank == bytes) continue;
+    return decide({from, ErrorCode::kMismatch,
+                   fmt::format("ranks disagree in an allgather or barrier: rank 0 gives {} bytes, "
+                               "rank {} gives {}",
+                               bytes, from, part.rank)});
   }
+  auto all = assemble(static_cast<size_t>(bytes));
   gathered_.clear();
-  const auto shared = std::make_shared<const std::vector<std::byte>>(std::move(all));
-  for (auto& [rank, connection] : connections_.machines)
-    connection.send(FrameKind::kAll, -1, shared);
-  give(*shared);
+  if (all) all = pack(*all);
+  if (!all)
+    return decide(
+        {me_, ErrorCode::kSystem,
+         "what the machines have sent of an allgather is damaged, or rank 0 has no memory "
+         "to put it together"});
+  publish(std::make_shared<const std::vector<std::byte>>(std::move(*all)));
+}
+
+/// All that was gathered in the order of ranks; nothing where that can't be.
+std::optional<std::vector<std::byte>> ControlAgent::assemble(size_t bytes) {
+  const std::vector<Rank>& leader_of = connections_.leader_of;
+  std::vector<std::byte> all(leader_of.size() * bytes);
+  if (bytes == 0) return all;
+  std::map<Rank, std::vector<size_t>> ranks_of;
+  for (size_t rank = 0; rank < leader_of.size(); ++rank) ranks_of[leader_of[rank]].push_back(rank);
+  std::vector<std::byte> part;
+  for (const auto& [leader, ranks] : ranks_of) {
+    part.resize(ranks.size() * bytes);
+    if (!unpack(gathered_[leader].payload, part)) return std::nullopt;
+    for (size_t i = 0; i < ranks.size(); ++i)
+      std::memcpy(all.data() + ranks[i] * bytes, part.data() + i * bytes, bytes);
+  }
+  return all;
 }
 
 size_t ControlAgent::root_bytes(int ranks, int machines, int ranks_here, size_t record) {
@@ -312,15 +355,17 @@ size_t ControlAgent::root_bytes(int ranks, int machines, int ranks_here, size_t 
 
 void ControlAgent::count_sent_bytes() {
   uint64_t bytes = connections_.root.sent_bytes();
-  for (const auto& [rank, connection] : connections_.machines) bytes += connection.sent_bytes();
+  for (const auto* group : {&connections_.machines, &branches_}) {
+    for (const auto& [rank, connection] : *group) bytes += connection.sent_bytes();
+  }
   sent_bytes_.store(bytes, std::memory_order_relaxed);
 }
 
 /// Ends this machine's exchange.
-void ControlAgent::give(std::vector<std::byte> all) {
+void ControlAgent::give(ControlConnection::Payload packed) {
   count_sent_bytes();
   const std::lock_guard lock(mutex_);
-  result_ = std::move(all);
+  result_ = std::move(packed);
   exchanging_ = false;
   changed_.notify_all();
 }
@@ -361,13 +406,14 @@ void ControlAgent::say_goodbye() {
   goodbye_until_ = until;
   const auto say = [&](ControlConnection& connection) {
     if (!connection.open()) return;
-    connection.send(FrameKind::kBye, me_);
+    connection.send(FrameKind::kBye, me_, {}, round_);
     (void)connection.flush_by(until);
   };
   say(connections_.root);
   for (auto* group : {&connections_.machines, &connections_.members, &orphans_}) {
     for (auto& [rank, connection] : *group) say(connection);
   }
+  for (auto& [rank, branch] : branches_) (void)branch.flush_by(until);
 }
 
 }  // namespace ibcoll

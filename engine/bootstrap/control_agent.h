@@ -1,6 +1,7 @@
 #pragma once
 /// Carries control messages between the machines of a job: one thread in one process of each
-/// machine (its leader), asleep unless something happens. Rank 0's joins them all.
+/// machine (its leader), asleep unless something happens. Rank 0's joins them all. Only the results
+/// of allgathers, which are as long as there are ranks, reach the others along a tree of leaders.
 
 #include <poll.h>
 
@@ -23,13 +24,24 @@
 
 namespace ibcoll {
 
+/// From whom a leader gets results.
+struct ResultSource {
+  Rank rank = 0;  ///< another leader, or rank 0 over the connection to it
+  std::string address;
+  int port = 0;
+};
+
 /// A leader's connections, and what it takes to make one again.
 struct ControlConnections {
   std::vector<Rank> leader_of;                 ///< rank 0: of each rank of the job
   std::map<Rank, ControlConnection> members;   ///< the other ranks of this machine
   std::map<Rank, ControlConnection> machines;  ///< rank 0: the leaders of the other machines
   ControlConnection root;                      ///< the others: to rank 0
-  ControlListener listener;                    ///< rank 0: where they come back to
+  /// Rank 0: where the others come back to. Of the others: where those that get results from it
+  /// come to; not open where there was no port left.
+  ControlListener listener;
+  ResultSource source;
+  std::set<Rank> direct;  ///< rank 0: leaders that it sends results to
   JobToken token{};
   std::string root_address;
   int root_port = 0;
@@ -93,11 +105,12 @@ class ControlAgent {
   void member_ended(Rank member);
   void left(Rank peer);
   void gather(Rank leader, Frame frame);
+  std::optional<std::vector<std::byte>> assemble(size_t bytes);
   void propose(const Failure& failure);
   void decide(const Failure& failure);
   void check_proposal();
   void take_outgoing();
-  void give(std::vector<std::byte> all);
+  void give(ControlConnection::Payload packed);
   void say_goodbye();
   void count_sent_bytes();
 
@@ -109,6 +122,17 @@ class ControlAgent {
   void check_outages();
   void set_reachable(Rank peer, bool reachable);
   bool someone_may_miss_it() const;
+
+  // Results on their way along the tree (control_agent_results.cc).
+  void publish(ControlConnection::Payload packed);
+  void take_result(Frame frame);
+  void hear_bye_of_root(const Frame& bye);
+  void root_ended_after_bye();
+  void send_results_to(Rank leader, int32_t has);
+  void take_branch(CalledHandshake& handshake);
+  void call_source();
+  void lose_source();
+  void ask_root();
 
   // Machines whose leader dies before it has passed on what counts (control_agent_outage.cc).
   bool all_have_heard() const;
@@ -141,7 +165,15 @@ class ControlAgent {
   bool leaving_ = false;                   ///< it only answers them
   std::optional<Deadline> goodbye_until_;  ///< once it has been said
   Entrance entrance_;
-  std::optional<Attempt> attempt_;  ///< to come back to rank 0
+  int32_t round_ = 0;                           ///< so many allgathers have had results here
+  ControlConnection::Payload last_result_;      ///< packed
+  std::map<Rank, ControlConnection> branches_;  ///< leaders that get results from this one
+  ControlConnection source_;                    ///< where this one gets them, if not from rank 0
+  enum class Source { kNone, kSought, kFound, kLost, kReplaced } source_state_ = Source::kNone;
+  std::optional<Attempt> source_attempt_;
+  Clock::time_point source_answers_until_{};
+  std::optional<int32_t> root_bye_;  ///< rank 0 has left after so many, and one is on its way here
+  std::optional<Attempt> attempt_;   ///< to come back to rank 0
   Clock::time_point next_attempt_{};
   Clock::time_point listen_again_{};  ///< no files are left for those who call until then
   std::map<Rank, Presence> told_;     ///< of this machine's ranks: what the others know
@@ -154,7 +186,7 @@ class ControlAgent {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<Frame> outgoing_;
-  std::optional<std::vector<std::byte>> result_;
+  ControlConnection::Payload result_;  ///< packed; null: none yet
   bool exchanging_ = false, failed_ = false, stop_ = false;
 };
 

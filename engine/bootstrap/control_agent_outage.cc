@@ -22,7 +22,12 @@ void ControlAgent::take_callers() {
   if (!connections_.listener.open()) return;
   if (Clock::now() >= listen_again_ && !entrance_.open(connections_.listener, true))
     listen_again_ = Clock::now() + kListenerRest;
-  for (Entrance::Arrival& arrival : entrance_.arrived()) take_caller(arrival.handshake);
+  for (Entrance::Arrival& arrival : entrance_.arrived()) {
+    if (me_ == 0)
+      take_caller(arrival.handshake);
+    else
+      take_branch(arrival.handshake);
+  }
 }
 
 /// Rank 0: leaders that come back, and members whose leader is gone and who have a failure to tell.

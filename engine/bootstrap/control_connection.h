@@ -34,13 +34,17 @@ enum class FrameKind : uint32_t {
   kProof = 3,      ///< and answers
   kWelcome = 4,    ///< and is let in
   kJoin = 5,       ///< leader to root: `rank` is on my machine
-  kGo = 6,         ///< everybody is there; to members: the ranks of the machine are the payload
-  kGather = 7,     ///< leader to root: what its machine gives to an allgather
-  kAll = 8,        ///< root to leader: everybody's
+  /// Everybody is there. To members: the ranks of the machine are the payload. To leaders: from
+  /// whom they get results (ResultSource): `rank`, at the address in the payload and port `code`.
+  kGo = 6,
+  kGather = 7,   ///< leader to root: what its machine gives to an allgather
+  kAll = 8,      ///< everybody's, on its way to all leaders; `rank`: of which allgather
   kFailure = 9,  ///< to the root: what a rank reports; from the root: what counts. `rank`: culprit
-  kBye = 10,     ///< the sender leaves in order
+  kBye = 10,     ///< the sender leaves in order; `code`: so many allgathers have had results
   kPresence = 11,  ///< changed presences: pairs of rank and Presence
   kHeard = 12,     ///< leader to root: its machine knows what counts
+  kListen = 13,    ///< leader to root: it is at port `code` for other leaders
+  kAsk = 14,       ///< leader to root: to be sent all results after that of allgather `rank`
 };
 
 struct Frame {

@@ -184,6 +184,24 @@ int connect_error(int socket) {
   return getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
 }
 
+std::string peer_address(int socket) {
+  sockaddr_storage place{};
+  socklen_t length = sizeof place;
+  if (getpeername(socket, reinterpret_cast<sockaddr*>(&place), &length) != 0) return "";
+  char text[INET6_ADDRSTRLEN] = "";
+  if (place.ss_family == AF_INET) {
+    inet_ntop(AF_INET, &reinterpret_cast<sockaddr_in*>(&place)->sin_addr, text, sizeof text);
+    return text;
+  }
+  const in6_addr& address = reinterpret_cast<sockaddr_in6*>(&place)->sin6_addr;
+  if (IN6_IS_ADDR_LINKLOCAL(&address)) return "";
+  if (IN6_IS_ADDR_V4MAPPED(&address))
+    inet_ntop(AF_INET, address.s6_addr + 12, text, sizeof text);
+  else
+    inet_ntop(AF_INET6, &address, text, sizeof text);
+  return text;
+}
+
 std::vector<std::string> own_addresses(const std::vector<std::string>& interfaces) {
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) return {};

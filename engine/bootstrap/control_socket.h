@@ -52,6 +52,9 @@ int bind_shared(int socket, int family, uint16_t port);
 bool is_shortage(int error);
 /// How connecting went, of a socket that is writable: 0 or errno's number.
 int connect_error(int socket);
+/// The address that a connection between machines leads to, as text; empty where it means nothing
+/// to other machines.
+std::string peer_address(int socket);
 
 /// The addresses peers may reach this machine at, those of real interfaces first, as text.
 /// `interfaces`: only of these; none: of all.

@@ -24,6 +24,9 @@ struct JoinOptions {
   int limit_s = 60;
   /// How long another machine may be silent before its ranks count as unreachable.
   int silence_ms = 30'000;
+  /// To how many machines each passes on at most what all ranks have given to an allgather. Rank
+  /// 0's counts.
+  int fan_out = 4;
   /// The process belongs to a host, which alone says when it ends and who may read its memory: the
   /// job does not end with the process's parent, the process's exit is no goodbye, and its tracer
   /// stays what it is.

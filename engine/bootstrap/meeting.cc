@@ -106,6 +106,10 @@ Status Meeting::connect_to_root() {
                                              deadline_in(kConnectSeconds), answer));
   connections_.root_address = std::move(answer.address);
   connections_.root.make_resumable();
+  // Where there is none, nobody gets results from here.
+  Result<ControlListener> listener = ControlListener::network(options_.silence_ms / 2);
+  if (listener) connections_.listener = std::move(*listener);
+  connections_.root.send(FrameKind::kListen, me_, {}, connections_.listener.port());
   return {};
 }
 
@@ -119,6 +123,7 @@ Status Meeting::welcome(Entrance::Arrival& arrival) {
   if (caller.resumes || caller.rank < 0 || caller.rank >= size_)
     return refuse(fmt::format("rank {} is none of this job", caller.rank));
   const bool known = caller.rank == me_ || connections_.members.count(caller.rank) > 0 ||
+                     connections_.machines.count(caller.rank) > 0 ||
                      (me_ == 0 && connections_.leader_of[caller.rank] >= 0);
   if (known && arrival.network && connections_.machines.count(caller.rank) == 0 &&
       connections_.machines.count(connections_.leader_of[caller.rank]) >
@@ -130,7 +135,7 @@ Status Meeting::welcome(Entrance::Arrival& arrival) {
   auto& group = arrival.network ? connections_.machines : connections_.members;
   ControlConnection& connection = group[caller.rank] = arrival.handshake.welcome(0);
   if (arrival.network) connection.make_resumable();
-  if (me_ == 0) return enter(caller.rank, arrival.network ? caller.rank : 0);
+  if (me_ == 0) return arrival.network ? Status() : enter(caller.rank, 0);
   connections_.root.send(FrameKind::kJoin, caller.rank);
   return {};
 }
@@ -171,8 +176,38 @@ Status Meeting::gather_everybody() {
                   missing, size_, options_.limit_s, first - connections_.leader_of.begin());
     }
   }
-  for (auto& [rank, connection] : connections_.machines) connection.send(FrameKind::kGo, me_);
+  let_go();
   return {};
+}
+
+/// Rank 0: all leaders learn from whom they get results. Those with low numbers pass them on.
+void Meeting::let_go() {
+  std::vector<Rank> leaders{me_};
+  const auto branches = static_cast<size_t>(std::max(options_.fan_out, 1));
+  for (auto& [rank, connection] : connections_.machines) {
+    const ResultSource source = source_of(rank, leaders[(leaders.size() - 1) / branches]);
+    leaders.push_back(rank);
+    if (source.rank == me_) connections_.direct.insert(rank);
+    connection.send(FrameKind::kGo, source.rank, std::as_bytes(std::span(source.address)),
+                    source.port);
+  }
+}
+
+/// Rank 0: where a leader finds its source; this rank itself where it can't.
+ResultSource Meeting::source_of(Rank leader, Rank source) const {
+  if (source == me_) return {};
+  const auto address_of = [&](Rank rank) {
+    return peer_address(connections_.machines.at(rank).fd());
+  };
+  const auto only_here = [](const std::string& address) {
+    return address.starts_with("127.") || address == "::1";
+  };
+  const std::string address = address_of(source);
+  const int port = listening_.at(source);
+  // The address of a process on rank 0's machine may be one that only that machine knows.
+  if (port == 0 || address.empty() || (only_here(address) && !only_here(address_of(leader))))
+    return {};
+  return {source, address, port};
 }
 
 /// What leaders and members say to rank 0 before all are there. `watched`: from `first` on their
@@ -187,6 +222,8 @@ Status Meeting::hear_leaders(const std::vector<pollfd>& watched, size_t first) {
         if (!frame) return fail(ErrorCode::kPeerFailed, "rank {} has died", rank);
         if (!*frame) break;
         if ((*frame)->kind == FrameKind::kFailure) return tl::unexpected<Error>(error_of(**frame));
+        if ((*frame)->kind == FrameKind::kListen && listening_.emplace(rank, (*frame)->code).second)
+          IBCOLL_TRY(enter(rank, rank));
         if ((*frame)->kind == FrameKind::kJoin && (*frame)->rank >= 0 && (*frame)->rank < size_)
           IBCOLL_TRY(enter((*frame)->rank, rank));
       }
@@ -245,7 +282,11 @@ Status Meeting::take_go(const Frame& frame) {
     return tl::unexpected<Error>(error_of(frame));
   }
   if (frame.kind != FrameKind::kGo) return wrong();
-  if (leader_) return {};
+  if (leader_) {
+    if (frame.rank < 0 || frame.rank >= size_ || frame.rank == me_) return wrong();
+    connections_.source = {frame.rank, frame.text(), frame.code};
+    return {};
+  }
   here_.resize(frame.payload.size() / sizeof(Rank));
   std::memcpy(here_.data(), frame.payload.data(), here_.size() * sizeof(Rank));
   leader_rank_ = frame.rank;

@@ -56,6 +56,8 @@ class Meeting {
   Status find_job(ProcessManager& manager);
   Result<bool> join_leader();
   Status connect_to_root();
+  void let_go();
+  ResultSource source_of(Rank leader, Rank source) const;
 
   Status gather_everybody();
   Status hear_leaders(const std::vector<pollfd>& watched, size_t first);
@@ -81,8 +83,9 @@ class Meeting {
   std::optional<Failure> word_;  ///< what rank 0 has said that counts
   Rank leader_rank_ = -1;
   bool leader_ = false;
-  int missing_ = 0;         ///< rank 0: ranks that have not come
-  std::vector<Rank> here_;  ///< ranks on this machine, ascending
+  int missing_ = 0;                ///< rank 0: ranks that have not come
+  std::map<Rank, int> listening_;  ///< rank 0: at which port leaders are for other leaders
+  std::vector<Rank> here_;         ///< ranks on this machine, ascending
   ControlListener local_;
   Entrance entrance_;
   ControlConnections connections_;

@@ -137,6 +137,8 @@ void Meeting::hear_answers() {
       const FrameKind kind = (*frame)->kind;
       if (kind == FrameKind::kJoin && (*frame)->rank >= 0 && (*frame)->rank < size_)
         (void)enter((*frame)->rank, leader);
+      if (kind == FrameKind::kListen && listening_.emplace(leader, (*frame)->code).second)
+        (void)enter(leader, leader);
       done = kind == FrameKind::kHeard || kind == FrameKind::kBye;
     }
     at = done ? connections_.machines.erase(at) : std::next(at);

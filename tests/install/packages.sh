@@ -31,7 +31,7 @@ says() {
   said=$(dpkg-deb -f "./$1_${version}_${architecture}.deb" "$2")
   grep -qE -- "$3" <<<"$said" || fail "$1: $2 is \"$said\""
 }
-says "${names[0]}" Depends '\blibc6\b.*\blibsodium23\b.*\blibxxhash0\b'
+says "${names[0]}" Depends '\blibc6\b.*\blibsodium23\b.*\blibxxhash0\b.*\bzlib1g\b'
 says ibcoll-tools Depends '\blibc6\b.*\blibhwloc15\b'
 says libibcoll-dev Depends "^libibcoll${version%.*} \(= $version\)\$"
 for package in "${names[@]}"; do

@@ -120,6 +120,7 @@ int run_rank_of_control(Control& control, Rank me) {
       fmt::format("machine {}", control.plan.network.machine_of[static_cast<size_t>(me)]);
   options.limit_s = kJoinSeconds;
   options.silence_ms = kSilenceMs;
+  options.fan_out = control.plan.fan_out;
   options.hosted = true;  // what all processes of one address space would share is left out
   auto job = join_through(launcher, options);
   auto& end = control.ends[static_cast<size_t>(me)];
@@ -216,7 +217,7 @@ std::string to_string(const ControlStep& step) {
 ControlPlan control_plan_of(uint64_t seed) {
   Random random(drawn({seed, 2002}));
   ControlPlan plan;
-  const uint64_t machines = 1 + random.below(4);
+  const uint64_t machines = 1 + random.below(6);
   for (uint64_t machine = 0; machine < machines; ++machine) {
     const uint64_t here = 1 + random.below(3);
     for (uint64_t i = 0; i < here; ++i)
@@ -251,6 +252,7 @@ ControlPlan control_plan_of(uint64_t seed) {
   }
   plan.steps.push_back({});
   plan.latest_start_ns = length(22);
+  plan.fan_out = static_cast<int>(1 + random.below(3));
 
   Conditions& conditions = plan.conditions;
   conditions.seed = seed;
@@ -291,8 +293,9 @@ ControlPlan control_plan_of(uint64_t seed) {
 
 std::string to_string(const ControlPlan& plan) {
   std::string text = fmt::format(
-      "control tree, machines of the ranks: {}, latency up to {} ns, room {} B\n",
-      fmt::join(plan.network.machine_of, " "), plan.network.longest_latency_ns, plan.network.room);
+      "control tree, machines of the ranks: {}, fan-out {}, latency up to {} ns, room {} B\n",
+      fmt::join(plan.network.machine_of, " "), plan.fan_out, plan.network.longest_latency_ns,
+      plan.network.room);
   for (const Outage& outage : plan.network.outages)
     text += fmt::format("machine {} {} at {} ns until {} ns\n", outage.machine,
                         outage.resets ? "loses its connections" : "is cut off", outage.from_ns,

@@ -33,6 +33,7 @@ struct ControlPlan {
   NetworkConditions network;
   std::vector<ControlStep> steps;
   int64_t latest_start_ns = 0;  ///< of a rank, after the first one
+  int fan_out = 1;              ///< JoinOptions::fan_out
 };
 
 ControlPlan control_plan_of(uint64_t seed);

@@ -45,6 +45,7 @@ int make_socket();
 int bind(int fd, const sockaddr* address, socklen_t bytes);
 int listen(int fd);
 int name(int fd, sockaddr* address, socklen_t* bytes);
+int peer_name(int fd, sockaddr* address, socklen_t* bytes);
 int connect(int fd, const sockaddr* address, socklen_t bytes);
 int accept(int fd);
 int option(int fd, int level, int name, void* value, socklen_t* bytes);

@@ -97,6 +97,11 @@ int getsockname(int fd, sockaddr* address, socklen_t* bytes) noexcept {
   return static_cast<int>(kernel(SYS_getsockname, fd, address, bytes));
 }
 
+int getpeername(int fd, sockaddr* address, socklen_t* bytes) noexcept {
+  if (is_ours(fd)) return network::peer_name(fd, address, bytes);
+  return static_cast<int>(kernel(SYS_getpeername, fd, address, bytes));
+}
+
 int connect(int fd, const sockaddr* address, socklen_t bytes) {
   if (!is_ours(fd)) return static_cast<int>(kernel(SYS_connect, fd, address, bytes));
   ibcoll::lockstep::step();

@@ -1,0 +1,116 @@
+// Results of allgathers on their way from rank 0 to all machines: along a tree, so that rank 0
+// sends them to a few only. A leader whose source can't be reached, or is gone, asks rank 0 itself;
+// so the tree needs no repair.
+
+#include "engine/bootstrap/control_agent.h"
+
+namespace ibcoll {
+namespace {
+
+/// Another machine may be behind a wall that swallows what is sent to it: rank 0 is asked soon.
+constexpr auto kConnecting = std::chrono::seconds(1);
+/// A process that has connected is of this job, or says nothing; it may be late.
+constexpr double kSourceSeconds = 30;
+
+}  // namespace
+
+/// Gives the next result to this machine, and to those that get results from here.
+void ControlAgent::publish(ControlConnection::Payload packed) {
+  ++round_;
+  last_result_ = packed;
+  for (const Rank leader : connections_.direct) {
+    const auto machine = connections_.machines.find(leader);
+    if (machine != connections_.machines.end())
+      machine->second.send(FrameKind::kAll, round_, packed);
+  }
+  for (auto& [leader, branch] : branches_) branch.send(FrameKind::kAll, round_, packed);
+  give(std::move(packed));
+}
+
+/// It may come twice: from rank 0, which was asked, and from the source after all.
+void ControlAgent::take_result(Frame frame) {
+  if (me_ == 0 || frame.rank != round_ + 1) return;
+  publish(std::make_shared<const std::vector<std::byte>>(std::move(frame.payload)));
+  if (!root_bye_ || round_ < *root_bye_) return;
+  root_bye_.reset();
+  connections_.root.close();
+  left(0);
+}
+
+/// Rank 0's goodbye may be here before its last result: rank 0 stays until the connection is
+/// closed, in case it is asked for that.
+void ControlAgent::hear_bye_of_root(const Frame& bye) {
+  if (bye.code > round_) {
+    root_bye_ = bye.code;
+    return;
+  }
+  connections_.root.close();
+  left(0);
+}
+
+/// It has stayed for as long as it can. The result may still come from the source.
+void ControlAgent::root_ended_after_bye() {
+  root_gone_ = true;
+  if (source_state_ != Source::kSought && source_state_ != Source::kFound) left(0);
+}
+
+/// Rank 0: from now on, and what that leader lacks, which has had so many.
+void ControlAgent::send_results_to(Rank leader, int32_t has) {
+  const auto machine = connections_.machines.find(leader);
+  if (machine == connections_.machines.end()) return;
+  connections_.direct.insert(leader);
+  if (has < round_) machine->second.send(FrameKind::kAll, round_, last_result_);
+}
+
+/// Of a leader that gets results from this one.
+void ControlAgent::take_branch(CalledHandshake& handshake) {
+  const Caller caller = handshake.caller();
+  if (caller.resumes || caller.rank <= 0 || caller.rank >= block_.job_size() || caller.rank == me_)
+    return handshake.refuse(
+        {ErrorCode::kSystem, fmt::format("rank {} gets nothing from here", caller.rank)});
+  ControlConnection& branch = branches_[caller.rank] = handshake.welcome(0);
+  if (last_result_) branch.send(FrameKind::kAll, round_, last_result_);
+}
+
+void ControlAgent::call_source() {
+  if (source_state_ != Source::kSought) return;
+  const ResultSource& source = connections_.source;
+  if (!source_attempt_) {
+    Result<Attempt> attempt =
+        Attempt::begin(source.address, source.port, options_.silence_ms / 2, connections_.token,
+                       {me_, false}, 0, deadline_in(kSourceSeconds));
+    if (!attempt) return lose_source();
+    source_attempt_.emplace(std::move(*attempt));
+    source_answers_until_ = Clock::now() + kConnecting;
+  }
+  const HandshakeState state = source_attempt_->advance();
+  CallerHandshake& handshake = source_attempt_->handshake();
+  if (state == HandshakeState::kDone && handshake.peer() == source.rank) {
+    source_ = std::move(handshake.connection());
+    source_state_ = Source::kFound;
+    source_attempt_.reset();
+    return;
+  }
+  const bool may_come = source_attempt_->connected() || Clock::now() < source_answers_until_;
+  if (state != HandshakeState::kWaiting || !may_come) lose_source();
+}
+
+/// Rank 0 is asked instead, once something is waited for.
+void ControlAgent::lose_source() {
+  source_state_ = Source::kLost;
+  source_attempt_.reset();
+  const bool waits = [this] {
+    const std::lock_guard lock(mutex_);
+    return exchanging_;
+  }();
+  if (waits) ask_root();
+}
+
+void ControlAgent::ask_root() {
+  if (source_state_ != Source::kLost) return;
+  if (root_gone_) return left(0);
+  source_state_ = Source::kReplaced;
+  connections_.root.send(FrameKind::kAsk, round_);
+}
+
+}  // namespace ibcoll

@@ -1,0 +1,170 @@
+// Results of allgathers on their way from rank 0 to all machines.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <random>
+#include <thread>
+
+#include "engine/bootstrap/packing.h"
+#include "tests/bootstrap/handmade_caller.h"
+#include "tests/joined_job.h"
+
+namespace ibcoll {
+namespace {
+
+using testing::answer;
+using testing::Blackboard;
+using testing::challenged;
+using testing::connect_to;
+using testing::gather_all_sizes;
+using testing::Hello;
+using testing::JoinedRun;
+using testing::run_joined;
+
+TEST(Packing, GivesBackWhatWasPacked) {
+  std::mt19937 random(1);
+  for (const size_t bytes : {0, 1, 1000, 100'000}) {
+    std::vector<std::byte> plain(bytes), back(bytes);
+    for (std::byte& byte : plain) byte = static_cast<std::byte>(random() % 4);
+    const auto packed = pack(plain);
+    ASSERT_TRUE(packed);
+    EXPECT_TRUE(unpack(*packed, back));
+    EXPECT_EQ(plain, back);
+  }
+}
+
+TEST(Packing, RefusesWhatIsNotJustThat) {
+  const std::vector<std::byte> plain(1000, std::byte{7});
+  std::vector<std::byte> packed = *pack(plain), shorter(999), longer(1001), same(1000);
+  EXPECT_FALSE(unpack(packed, shorter));
+  EXPECT_FALSE(unpack(packed, longer));
+  EXPECT_FALSE(unpack(packed, {}));
+  EXPECT_FALSE(unpack({}, same));
+  packed.push_back(std::byte{});
+  EXPECT_FALSE(unpack(packed, same));
+  packed.resize(packed.size() - 3);
+  EXPECT_FALSE(unpack(packed, same));
+}
+
+TEST(ResultsTree, BringsAllToEveryMachine) {
+  for (const int fan_out : {1, 2, 3}) {
+    SCOPED_TRACE(::testing::Message() << "fan-out " << fan_out);
+    JoinedRun run;
+    run.machines = {0, 1, 2, 3, 4, 5, 6, 0, 3};
+    run.fan_out = fan_out;
+    EXPECT_EQ(run_joined(run, gather_all_sizes), "");
+  }
+}
+
+/// All give `bytes` bytes, and rank 0 says whether it has sent as many bytes as expected.
+std::string count_bytes_of_root(Bootstrap& job, const std::vector<std::byte>& mine, uint64_t least,
+                                uint64_t most) {
+  std::vector<std::byte> all(mine.size() * static_cast<size_t>(job.size()));
+  const uint64_t before = job.sent_bytes();
+  if (const Status done = job.allgather(mine.data(), mine.size(), all.data()); !done)
+    return done.error().message;
+  const uint64_t sent = job.sent_bytes() - before;
+  // What it sends to the others is on its way by then.
+  if (const Status met = job.barrier(); !met) return met.error().message;
+  const uint64_t in_all = job.sent_bytes() - before;
+  if (job.rank() != 0 || (sent <= most && in_all >= least)) return "";
+  return fmt::format("rank 0 sends {} bytes, {} with the barrier", sent, in_all);
+}
+
+TEST(ResultsTree, RankZeroSendsToItsBranchesAlone) {
+  constexpr size_t kBytes = 20'000, kRanks = 7;
+  for (const int fan_out : {1, 3, 100}) {
+    SCOPED_TRACE(::testing::Message() << "fan-out " << fan_out);
+    JoinedRun run;
+    run.machines = {0, 1, 2, 3, 4, 5, 6};
+    run.fan_out = fan_out;
+    const auto branches = static_cast<uint64_t>(std::min(fan_out, 6));
+    EXPECT_EQ(run_joined(run,
+                         [&](Bootstrap& job) {
+                           std::mt19937 random(static_cast<unsigned>(job.rank()));
+                           std::vector<std::byte> mine(kBytes);  // which do not pack
+                           for (std::byte& byte : mine) byte = static_cast<std::byte>(random());
+                           const uint64_t result = kBytes * kRanks;
+                           return count_bytes_of_root(job, mine, branches * result,
+                                                      branches * result * 11 / 10);
+                         }),
+              "");
+  }
+}
+
+TEST(ResultsTree, RecordsThatAreMuchAlikeTakeFewBytes) {
+  JoinedRun run;
+  run.machines = {0, 1, 2, 3, 3, 3, 3, 3};
+  EXPECT_EQ(run_joined(run,
+                       [](Bootstrap& job) {
+                         std::vector<std::byte> mine(4096);
+                         mine[100] = static_cast<std::byte>(job.rank());
+                         return count_bytes_of_root(job, mine, 1, 3 * 500);
+                       }),
+            "");
+}
+
+/// Takes part in gather_all_sizes() as the leader of a machine, which is at `port` for others.
+void lead_by_hand(Blackboard& board, Rank me, int port) {
+  const auto place = RootPlace::parse(board.wait_for_text());
+  ASSERT_TRUE(place);
+  ControlConnection root = connect_to(*place);
+  const Hello hello;
+  const Nonce nonce = challenged(root, me, hello);
+  const auto said =
+      answer(root, me, prove(place->token, Side::kCaller, {me, false}, hello.nonce, nonce));
+  ASSERT_TRUE(said && said->kind == FrameKind::kWelcome);
+  root.send(FrameKind::kListen, me, {}, port);
+  Result<Frame> frame = root.receive(deadline_in(20));
+  ASSERT_TRUE(frame && frame->kind == FrameKind::kGo);
+  for (const size_t bytes : {0, 1, 7, 4096, 5000, 20'000}) {
+    std::vector<std::byte> mine(bytes);
+    for (size_t i = 0; i < bytes; ++i) mine[i] = testing::pattern(me, 0, i, 0);
+    for (const size_t given : {bytes, size_t{0}}) {  // a barrier follows
+      mine.resize(given);
+      root.send(FrameKind::kGather, static_cast<int32_t>(given), *pack(mine));
+      frame = root.receive(deadline_in(20));
+      ASSERT_TRUE(frame && frame->kind == FrameKind::kAll);
+    }
+  }
+  root.send(FrameKind::kBye, me);
+  ASSERT_TRUE(root.flush_by(deadline_in(5)));
+}
+
+TEST(ResultsTree, RankZeroStandsInForWhoCannotBeReached) {
+  for (const bool listens : {false, true}) {
+    SCOPED_TRACE(listens ? "it hangs up" : "nobody is at its port");
+    Result<ControlListener> listener = ControlListener::network(testing::kSilenceMs);
+    ASSERT_TRUE(listener);
+    const int port = listener->port();
+    if (!listens) *listener = ControlListener();
+    JoinedRun run;
+    run.machines = {0, -1, 2, 3};
+    run.fan_out = 1;  // rank 2 is to get results from rank 1, rank 3 from rank 2
+    run.meanwhile = [&](Blackboard& board) {
+      std::atomic<bool> done = false;
+      std::thread hangs_up([&] {
+        while (listens && !done) {
+          (void)listener->accept();  // which closes what it gives
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+      });
+      lead_by_hand(board, 1, port);
+      done = true;
+      hangs_up.join();
+    };
+    EXPECT_EQ(run_joined(run, gather_all_sizes), "");
+  }
+}
+
+TEST(ResultsTree, MachinesWithoutAPortForOthersPassNothingOn) {
+  JoinedRun run;
+  run.machines = {0, -1, 2};
+  run.fan_out = 1;
+  run.meanwhile = [&](Blackboard& board) { lead_by_hand(board, 1, 0); };
+  EXPECT_EQ(run_joined(run, gather_all_sizes), "");
+}
+
+}  // namespace
+}  // namespace ibcoll
