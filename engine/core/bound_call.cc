@@ -58,6 +58,7 @@ Status BoundCall::bind(const CallArguments& arguments) {
     short_.forget();
   }
   IBCOLL_TRY(slots_.bind(given, plan_, binding_));
+  if (binding_.unequal) short_.forget();  // which lengths there are is not in `told`
   binding_.eager =
       !binding_.unequal && static_cast<int64_t>(given.block_bytes) <= plan_.eager_block_bytes;
   if (learns_lengths(row, plan_)) [[unlikely]] {

@@ -45,7 +45,7 @@ class BoundCall {
       slots_.copy_aside(arguments_, has_blocks_ ? blocks_.get() : nullptr);
     if (has_blocks_) [[unlikely]]
       blocks_->start();
-    else
+    else if (!asks_lengths()) [[likely]]  // those that it brings differ from call to call
       short_.use(group_.state(), *plan_.program, binding_);
     binding_.time_limit_ns = arguments_.time_limit_ns;
     binding_.deadline_ns = arguments_.time_limit_ns == 0 ? 0 : now_ns() + arguments_.time_limit_ns;

@@ -14,6 +14,7 @@
 #include "engine/base/cancellation.h"
 #include "engine/base/thread_end.h"
 #include "engine/core/c_api_blocking.h"
+#include "engine/core/c_api_counts.h"
 #include "engine/core/call.h"
 #include "engine/core/context.h"
 #include "engine/core/handles.h"
@@ -23,16 +24,6 @@
 #include "ibcoll/ibcoll.h"
 
 namespace ibcoll::c_api {
-
-/// Counts and displacements of a persistent call, which the program need not keep.
-class CountCopies {
- public:
-  /// Copies those that the call reads, and has `arguments` name the copies.
-  void copy(CallArguments& arguments, const Group& group);
-
- private:
-  std::vector<int64_t> send_counts_, send_displacements_, recv_counts_, recv_displacements_;
-};
 
 /// What the calls of a handle are made on where that is a set, and each call a group of its own.
 struct CallsOnSet {
@@ -66,7 +57,7 @@ struct ibcoll_graph : ibcoll::c_api::Handle<ibcoll_graph> {
   ibcoll_context* context = nullptr;
   std::shared_ptr<ibcoll::Group> group;
   std::shared_ptr<const ibcoll::Graph> graph;
-  std::unique_ptr<ibcoll::Call> blocking;
+  std::unique_ptr<ibcoll::c_api::BlockingCalls> blocking;
   bool busy = false;  ///< a thread is in a blocking call
 };
 
@@ -211,8 +202,10 @@ Status make_request(ibcoll_context& context, Group& group, const ibcoll_call& ca
 ibcoll_status run(ibcoll_group* group, const ibcoll_call& call);
 /// What the program means by a described call that it makes at once: itself, or `copy`.
 Result<const ibcoll_call*> blocking_call(const ibcoll_call* given, ibcoll_call& copy);
-/// Checks, starts and waits.
-Status carry_out(ibcoll_context& context, Call& call, const ibcoll_call& given);
+/// Checks, starts and waits. `counts`: where the call is to have its counts and displacements from,
+/// since it stays prepared; null: from where they are.
+Status carry_out(ibcoll_context& context, Call& call, const ibcoll_call& given,
+                 CountCopies* counts = nullptr);
 
 /// Runs body(Group&), which makes a call, on the group of this rank's next call on a set. What is
 /// refused on this rank alone does not count.

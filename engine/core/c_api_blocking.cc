@@ -31,40 +31,54 @@ bool Description::is_with_options(const ibcoll_call& call) const {
   return std::memcmp(&same, &call_, sizeof same) == 0 && options_.are(*call.options);
 }
 
-/// The latest call that has that description, prepared; null: there is none.
+/// Whether what its pointers lead to is the same. They have the same values.
+bool BlockingCalls::Known::are_lists_of(const ibcoll_call& other) const {
+  const bool same_graph =
+      other.graph == nullptr || (is_live(other.graph) && other.graph->graph == graph);
+  return same_graph && counts.are_of(other);
+}
+
+/// The latest call that means the same, prepared; null: there is none.
 BlockingCalls::Known* BlockingCalls::find(const ibcoll_call& call) {
   for (size_t i = 0; i < kKnown; ++i) {
     Known& known = known_[(latest_ + i) % kKnown];
-    if (known.description.is(call) && known.call->is_prepared()) return &known;
+    if (known.description.is(call) && known.call->is_prepared() &&
+        (!known.has_lists || known.are_lists_of(call)))
+      return &known;
   }
   return nullptr;
 }
 
-Status BlockingCalls::carry_out(ibcoll_group& handle, const ibcoll_call& call) {
+Status BlockingCalls::carry_out(ibcoll_context& context, const std::shared_ptr<Group>& group,
+                                const ibcoll_call& call) {
   if (Known* const known = find(call)) {
     latest_ = static_cast<size_t>(known - known_.data());
     if (Status started = known->call->start(/*waits=*/true); !started) return started;
     return known->call->wait();
   }
-  if (!Description::says_all(call)) {
-    if (other_ == nullptr) other_ = std::make_unique<Call>(*handle.group);
-    Status done = c_api::carry_out(*handle.context, *other_, call);
+  if (!Description::says_all_but_lists(call)) {
+    if (other_ == nullptr) other_ = std::make_unique<Call>(*group);
+    Status done = c_api::carry_out(context, *other_, call);
     other_->release();
     return done;
   }
-  Known& known = place_for_another();
-  if (known.call == nullptr) known.call = std::make_unique<Call>(*handle.group);
+  Known& known = place_for(call);
+  if (known.call == nullptr) known.call = std::make_unique<Call>(*group);
   known.call->release();
-  known.description.take(call);
-  Status done = c_api::carry_out(*handle.context, *known.call, call);
+  known.description.take_with_lists(call);
+  known.has_lists = Description::has_lists(call);
+  known.graph = is_live(call.graph) ? call.graph->graph : nullptr;
+  Status done =
+      c_api::carry_out(context, *known.call, call, known.has_lists ? &known.counts : nullptr);
   known.call->rest();
   return done;
 }
 
-/// One that has no call to keep, or else that of the oldest call.
-BlockingCalls::Known& BlockingCalls::place_for_another() {
+/// One that has no call to keep, or a call of which only the lists differ, or else the oldest call.
+BlockingCalls::Known& BlockingCalls::place_for(const ibcoll_call& call) {
   for (Known& known : known_) {
-    if (known.call == nullptr || !known.call->is_prepared()) return known;
+    if (known.call == nullptr || !known.call->is_prepared() || known.description.is(call))
+      return known;
   }
   latest_ = (latest_ + kKnown - 1) % kKnown;
   return known_[latest_];

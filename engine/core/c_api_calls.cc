@@ -39,6 +39,13 @@ Status check_graph(const ibcoll_call& call, const CallArguments& arguments, cons
               to_string(arguments.collective));
 }
 
+Status copy_counts(CallArguments& arguments, const Group& group, CountCopies& counts) {
+  // Only what is known to be right may be read.
+  IBCOLL_TRY(check_arguments(group.shape(), group.rank(), arguments));
+  counts.copy(arguments, group);
+  return {};
+}
+
 /// Checks `flags` and takes what a request, which has a call of the group, is given. Counts and
 /// places that are looked at more than once are copied.
 Status prepare(ibcoll_request& request, const ibcoll_call& call) {
@@ -51,11 +58,7 @@ Status prepare(ibcoll_request& request, const ibcoll_call& call) {
   IBCOLL_ASSIGN(CallArguments arguments,
                 arguments_of(call, request.context->context->own_operators()));
   IBCOLL_TRY(check_graph(call, arguments, group));
-  if (request.persistent) {
-    // Only what is known to be right may be read.
-    IBCOLL_TRY(check_arguments(group.shape(), group.rank(), arguments));
-    request.counts.copy(arguments, group);
-  }
+  if (request.persistent) IBCOLL_TRY(copy_counts(arguments, group, request.counts));
   request.description.take(call);
   return request.call->prepare(arguments);
 }
@@ -77,7 +80,7 @@ ibcoll_status ibcoll::c_api::run(ibcoll_group* handle, const ibcoll_call& call) 
       }));
     }
     if (!handle->blocking) handle->blocking = std::make_unique<BlockingCalls>();
-    return give(handle->blocking->carry_out(*handle, call));
+    return give(handle->blocking->carry_out(*handle->context, handle->group, call));
   });
 }
 
@@ -104,10 +107,12 @@ Result<const ibcoll_call*> ibcoll::c_api::blocking_call(const ibcoll_call* given
               call->flags);
 }
 
-Status ibcoll::c_api::carry_out(ibcoll_context& context, Call& call, const ibcoll_call& given) {
-  const Result<CallArguments> arguments = arguments_of(given, context.context->own_operators());
+Status ibcoll::c_api::carry_out(ibcoll_context& context, Call& call, const ibcoll_call& given,
+                                CountCopies* counts) {
+  Result<CallArguments> arguments = arguments_of(given, context.context->own_operators());
   if (!arguments) return tl::unexpected<Error>(arguments.error());
   IBCOLL_TRY(check_graph(given, *arguments, call.group()));
+  if (counts != nullptr) IBCOLL_TRY(copy_counts(*arguments, call.group(), *counts));
   IBCOLL_TRY(call.prepare(*arguments));
   IBCOLL_TRY(call.start(/*waits=*/true));
   return call.wait();

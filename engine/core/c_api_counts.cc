@@ -1,6 +1,6 @@
-// The C interface: counts and displacements of persistent calls.
+#include "engine/core/c_api_counts.h"
 
-#include "engine/core/c_api.h"
+#include <cstring>
 
 namespace ibcoll::c_api {
 
@@ -25,6 +25,15 @@ void CountCopies::copy(CallArguments& a, const Group& group) {
   keep(send_displacements_, a.send_displacements, sent);
   keep(recv_counts_, a.recv_counts, elements ? static_cast<uint32_t>(group.size()) : received);
   keep(recv_displacements_, a.recv_displacements, received);
+}
+
+bool CountCopies::are_of(const ibcoll_call& call) const {
+  const auto same = [](const std::vector<int64_t>& copy, const int64_t* array) {
+    return copy.empty() || std::memcmp(copy.data(), array, copy.size() * sizeof *array) == 0;
+  };
+  return same(send_counts_, call.send_counts) &&
+         same(send_displacements_, call.send_displacements) &&
+         same(recv_counts_, call.recv_counts) && same(recv_displacements_, call.recv_displacements);
 }
 
 }  // namespace ibcoll::c_api

@@ -24,10 +24,8 @@ ibcoll_status in_turn(Handle& handle, Body&& body) {
 ibcoll_status run(ibcoll_graph* handle, const ibcoll_call& call) {
   if (!is_live(handle)) return refuse_handle("graph", handle);
   return in_turn(*handle, [&]() -> ibcoll_status {
-    if (!handle->blocking) handle->blocking = std::make_unique<Call>(*handle->group);
-    const Status done = carry_out(*handle->context, *handle->blocking, call);
-    handle->blocking->release();  // its memory serves others, too
-    return give(done);
+    if (!handle->blocking) handle->blocking = std::make_unique<BlockingCalls>();
+    return give(handle->blocking->carry_out(*handle->context, handle->group, call));
   });
 }
 

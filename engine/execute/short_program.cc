@@ -71,11 +71,24 @@ class Layout {
     return is_short(op.dst(), made, made.target);
   }
   bool is_short(const Slice& slots, ShortOp& made, uint32_t& place) const {
-    const uint64_t begin = binding_.offset(slots.first);
+    if (slots.count == 0) return true;
+    const uint64_t begin = binding_.unequal ? binding_[slots.buffer].offsets[slots.first]
+                                            : binding_.offset(slots.first);
     const size_t bytes = binding_.length(slots.buffer, slots.first, slots.count);
     place = static_cast<uint32_t>(begin);
     made.bytes = static_cast<uint16_t>(bytes);
-    return bytes <= ShortOp::kMostBytes && begin <= UINT32_MAX;
+    return bytes <= ShortOp::kMostBytes && begin <= UINT32_MAX && lie_side_by_side(slots);
+  }
+  /// Blocks that differ in length may lie in any order, with gaps.
+  bool lie_side_by_side(const Slice& slots) const {
+    if (!binding_.unequal) return true;
+    const BufferBinding& buffer = binding_[slots.buffer];
+    uint64_t end = buffer.offsets[slots.first];
+    for (uint32_t slot = slots.first; slot < slots.first + slots.count; ++slot) {
+      if (buffer.offsets[slot] != end) return false;
+      end += buffer.bytes[slot];
+    }
+    return true;
   }
 
   const GroupState& group_;
@@ -89,8 +102,8 @@ void ShortProgram::make(const GroupState& group, const RankProgram& program,
   const std::vector<Op>& ops = program.lane(Lane::kLocal);
   const bool stays_inside = program.lane(Lane::kSend).empty() && program.lane(Lane::kRecv).empty();
   const bool in_one_piece = program.streams.empty() || binding.pieces == 1;
-  if (!stays_inside || !in_one_piece || ops.size() > kMostOps || binding.unequal ||
-      binding.is_strided() || binding.available != nullptr || group.by_arrival) {
+  if (!stays_inside || !in_one_piece || ops.size() > kMostOps || binding.is_strided() ||
+      binding.available != nullptr || group.by_arrival) {
     return;
   }
   const bool has_gates = std::any_of(ops.begin(), ops.end(), [](const Op& op) {
