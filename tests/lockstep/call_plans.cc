@@ -17,7 +17,7 @@ int64_t length_of(const Program& program, const Action& action, int origin, int 
       spec.in_place && target != kForAll;  // what is sent lies where something comes to lie
   const auto low = static_cast<uint64_t>(both_ways ? std::min(origin, target) : origin);
   const auto high = static_cast<uint64_t>(both_ways ? std::max(origin, target) : target);
-  const uint64_t word = drawn({program.seed, action.number, kLength, low, high});
+  const uint64_t word = drawn({program.seed, draws_of(action), kLength, low, high});
   switch (word & 15) {
     case 0:
     case 1:
@@ -36,7 +36,7 @@ int64_t length_of(const Program& program, const Action& action, int origin, int 
 class Layouter {
  public:
   Layouter(const Program& program, const Action& action, Rank me, bool send, BufferPlan& plan)
-      : random_(drawn({program.seed, action.number, kGap, static_cast<uint64_t>(me), send})),
+      : random_(drawn({program.seed, draws_of(action), kGap, static_cast<uint64_t>(me), send})),
         plan_(plan) {}
 
   void add(int64_t bytes, int origin, int target) {
@@ -148,7 +148,7 @@ void plan_reduction(const Program& program, const Action& action, CallPlan& plan
   } else if (spec.operation == Operation::kReduceScatter) {
     plan.elements = 0;
     for (size_t i = 0; i < ranks; ++i) {
-      const uint64_t word = drawn({program.seed, action.number, kLength, i});
+      const uint64_t word = drawn({program.seed, draws_of(action), kLength, i});
       plan.counts.push_back(
           static_cast<int64_t>((word & 3) == 0 ? 0 : (word >> 8) % (uint64_t{spec.elements} + 1)));
       if (i == mine) plan.first_result = plan.elements;
@@ -333,7 +333,7 @@ void plan_call(const Program& program, const Action& action, Rank me, CallPlan& 
   // How its data lie is each rank's own affair.
   plan.in_place =
       spec.in_place &&
-      drawn({program.seed, action.number, kInPlace, static_cast<uint64_t>(plan.me)}) % 4 != 0;
+      drawn({program.seed, draws_of(action), kInPlace, static_cast<uint64_t>(plan.me)}) % 4 != 0;
   if (spec.operation >= Operation::kExchangeCounts) return;
   if (reduces(spec.operation)) return plan_reduction(program, action, plan);
   plan_moves(program, action, me, plan);

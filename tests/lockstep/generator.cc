@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "tests/lockstep/model.h"
 #include "tests/lockstep/program.h"
@@ -307,7 +308,25 @@ class Generator {
     spec.tag = random_.one_in(2) ? random_.below(3) : random_.next();
   }
 
+  bool is_open(const CallSpec& spec) const {
+    const auto has = [](const std::vector<uint16_t>& all, uint16_t one) {
+      return std::find(all.begin(), all.end(), one) != all.end();
+    };
+    return (spec.on_set || has(open_groups_, spec.group)) &&
+           (!is_of_neighbors(spec.operation) || has(open_graphs_, spec.graph));
+  }
+
+  /// The latest blocking call once more, with lengths and mostly places as before.
+  void call_again() {
+    Action& action = add(ActionKind::kCall);
+    action.spec = latest_->spec;
+    action.spec.layout = 1 + draws_of(*latest_);
+    action.call = action.number;
+    ++calls_;
+  }
+
   void call() {
+    if (latest_ && random_.one_in(4) && is_open(latest_->spec)) return call_again();
     CallSpec spec;
     spec.operation = some_operation();
     choose_place(spec);
@@ -353,7 +372,10 @@ class Generator {
     action.spec = spec;
     action.call = action.number;
     ++calls_;
-    if (spec.mode == Mode::kBlocking) return;
+    if (spec.mode == Mode::kBlocking) {
+      if (!counts && spec.deadline_of < 0) latest_ = action;
+      return;
+    }
     open_.push_back({action.number, buffers, spec.mode == Mode::kPersistent, true, mortal, spec});
     under_way_bytes_ += buffers;
   }
@@ -491,6 +513,7 @@ class Generator {
   uint64_t under_way_bytes_ = 0;
   std::vector<uint16_t> open_groups_, open_graphs_;
   std::vector<Open> open_;
+  std::optional<Action> latest_;  ///< blocking call
 };
 
 }  // namespace

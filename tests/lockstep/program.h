@@ -181,6 +181,7 @@ struct CallSpec {
   uint64_t tag = 0;
   int64_t deadline_us = 0;  ///< that of the member `deadline_of`, in the group
   int16_t deadline_of = -1;
+  uint32_t layout = 0;  ///< 1 + the number of an earlier call whose lengths and places it has
 };
 inline constexpr const char* kPacings[] = {"free", "gate", "token", "gate_token"};
 
@@ -235,6 +236,10 @@ struct Action {
   CallSpec spec;
   MulticastSpec multicast;
 };
+/// The number that lengths and places of a call's blocks are drawn with.
+inline uint32_t draws_of(const Action& action) {
+  return action.spec.layout == 0 ? action.number : action.spec.layout - 1;
+}
 
 struct Program {
   uint64_t seed = 0;

@@ -57,6 +57,7 @@ std::string text_of(const Program& program, const CallSpec& spec) {
   text += fmt::format(" root {}", spec.root);
   if (spec.in_place) text += " in place";
   if (spec.displaced) text += " displaced";
+  if (spec.layout != 0) text += fmt::format(" as in call {}", spec.layout - 1);
   if (spec.strided_send) text += " strided send";
   if (spec.strided_recv) text += " strided receive";
   if (spec.algorithm >= 0)

@@ -124,7 +124,7 @@ void Run::State::exchange_counts(const Action& action) {
 void Run::State::take_buffers(Pending& pending) {
   const CallSpec& spec = pending.action->spec;
   Random random(
-      drawn({program_.seed, pending.action->number, static_cast<uint64_t>(me_), kBuffers}));
+      drawn({program_.seed, draws_of(*pending.action), static_cast<uint64_t>(me_), kBuffers}));
   Memory kind = spec.memory;
   if (kind == Memory::kMixed) kind = static_cast<Memory>(random.below(3));
   const bool aligned = pending.plan.elements != 0 && spec.own_operator < 0;
