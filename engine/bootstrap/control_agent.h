@@ -104,8 +104,6 @@ class ControlAgent {
   void lost(Rank peer);
   void member_ended(Rank member);
   void left(Rank peer);
-  void gather(Rank leader, Frame frame);
-  std::optional<std::vector<std::byte>> assemble(size_t bytes);
   void propose(const Failure& failure);
   void decide(const Failure& failure);
   void check_proposal();
@@ -123,7 +121,9 @@ class ControlAgent {
   void set_reachable(Rank peer, bool reachable);
   bool someone_may_miss_it() const;
 
-  // Results on their way along the tree (control_agent_results.cc).
+  // Allgathers, and their results on the way along the tree (control_agent_results.cc).
+  void gather(Rank leader, Frame frame);
+  std::optional<std::vector<std::byte>> assemble(size_t bytes);
   void publish(ControlConnection::Payload packed);
   void take_result(Frame frame);
   void hear_bye_of_root(const Frame& bye);

@@ -1,8 +1,11 @@
-// Results of allgathers on their way from rank 0 to all machines: along a tree, so that rank 0
-// sends them to a few only. A leader whose source can't be reached, or is gone, asks rank 0 itself;
-// so the tree needs no repair.
+// Allgathers: rank 0 puts together what the machines give. Results reach all machines along a tree,
+// so that rank 0 sends them to a few only. A leader whose source can't be reached, or is gone, asks
+// rank 0 itself; so the tree needs no repair.
+
+#include <cstring>
 
 #include "engine/bootstrap/control_agent.h"
+#include "engine/bootstrap/packing.h"
 
 namespace ibcoll {
 namespace {
@@ -13,6 +16,46 @@ constexpr auto kConnecting = std::chrono::seconds(1);
 constexpr double kSourceSeconds = 30;
 
 }  // namespace
+
+/// Rank 0: one machine's part of an allgather; with the last one, everybody gets all of it.
+void ControlAgent::gather(Rank leader, Frame frame) {
+  gathered_[leader] = std::move(frame);
+  if (gathered_.size() <= connections_.machines.size()) return;
+  const int32_t bytes = gathered_[0].rank;
+  for (const auto& [from, part] : gathered_) {
+    if (part.rank == bytes) continue;
+    return decide({from, ErrorCode::kMismatch,
+                   fmt::format("ranks disagree in an allgather or barrier: rank 0 gives {} bytes, "
+                               "rank {} gives {}",
+                               bytes, from, part.rank)});
+  }
+  auto all = assemble(static_cast<size_t>(bytes));
+  gathered_.clear();
+  if (all) all = pack(*all);
+  if (!all)
+    return decide(
+        {me_, ErrorCode::kSystem,
+         "what the machines have sent of an allgather is damaged, or rank 0 has no memory "
+         "to put it together"});
+  publish(std::make_shared<const std::vector<std::byte>>(std::move(*all)));
+}
+
+/// All that was gathered in the order of ranks; nothing where that can't be.
+std::optional<std::vector<std::byte>> ControlAgent::assemble(size_t bytes) {
+  const std::vector<Rank>& leader_of = connections_.leader_of;
+  std::vector<std::byte> all(leader_of.size() * bytes);
+  if (bytes == 0) return all;
+  std::map<Rank, std::vector<size_t>> ranks_of;
+  for (size_t rank = 0; rank < leader_of.size(); ++rank) ranks_of[leader_of[rank]].push_back(rank);
+  std::vector<std::byte> part;
+  for (const auto& [leader, ranks] : ranks_of) {
+    part.resize(ranks.size() * bytes);
+    if (!unpack(gathered_[leader].payload, part)) return std::nullopt;
+    for (size_t i = 0; i < ranks.size(); ++i)
+      std::memcpy(all.data() + ranks[i] * bytes, part.data() + i * bytes, bytes);
+  }
+  return all;
+}
 
 /// Gives the next result to this machine, and to those that get results from here.
 void ControlAgent::publish(ControlConnection::Payload packed) {

@@ -155,7 +155,12 @@ class JoinedBootstrap final : public Bootstrap {
     std::vector<std::byte> part(here * bytes);
     IBCOLL_TRY(local_->allgather(mine, bytes, part.data()));
     const size_t total = static_cast<size_t>(size_) * bytes;
-    if (agent_) IBCOLL_TRY(agent_->exchange(part, bytes, {static_cast<std::byte*>(all), total}));
+    if (agent_) {
+      const Status done = agent_->exchange(part, bytes, {static_cast<std::byte*>(all), total});
+      // The others wait, those of this machine for what this rank has not got.
+      if (!done && !failure()) abort({rank_, done.error().code, done.error().message});
+      IBCOLL_TRY(done);
+    }
     if (total == 0) return local_->barrier();  // until the leader is back
     return local_->broadcast(leader_, all, total);
   }

@@ -105,26 +105,32 @@ TEST(ResultsTree, RecordsThatAreMuchAlikeTakeFewBytes) {
             "");
 }
 
-/// Takes part in gather_all_sizes() as the leader of a machine, which is at `port` for others.
-void lead_by_hand(Blackboard& board, Rank me, int port) {
+/// Joins as the leader of a machine, which is at `port` for others: its connection to rank 0.
+void join_by_hand(Blackboard& board, Rank me, int port, ControlConnection& root) {
   const auto place = RootPlace::parse(board.wait_for_text());
   ASSERT_TRUE(place);
-  ControlConnection root = connect_to(*place);
+  root = connect_to(*place);
   const Hello hello;
   const Nonce nonce = challenged(root, me, hello);
   const auto said =
       answer(root, me, prove(place->token, Side::kCaller, {me, false}, hello.nonce, nonce));
   ASSERT_TRUE(said && said->kind == FrameKind::kWelcome);
   root.send(FrameKind::kListen, me, {}, port);
-  Result<Frame> frame = root.receive(deadline_in(20));
+  const Result<Frame> frame = root.receive(deadline_in(20));
   ASSERT_TRUE(frame && frame->kind == FrameKind::kGo);
+}
+
+/// Takes part in gather_all_sizes() like that.
+void lead_by_hand(Blackboard& board, Rank me, int port) {
+  ControlConnection root;
+  ASSERT_NO_FATAL_FAILURE(join_by_hand(board, me, port, root));
   for (const size_t bytes : {0, 1, 7, 4096, 5000, 20'000}) {
     std::vector<std::byte> mine(bytes);
     for (size_t i = 0; i < bytes; ++i) mine[i] = testing::pattern(me, 0, i, 0);
     for (const size_t given : {bytes, size_t{0}}) {  // a barrier follows
       mine.resize(given);
       root.send(FrameKind::kGather, static_cast<int32_t>(given), *pack(mine));
-      frame = root.receive(deadline_in(20));
+      const Result<Frame> frame = root.receive(deadline_in(20));
       ASSERT_TRUE(frame && frame->kind == FrameKind::kAll);
     }
   }
@@ -164,6 +170,34 @@ TEST(ResultsTree, MachinesWithoutAPortForOthersPassNothingOn) {
   run.fan_out = 1;
   run.meanwhile = [&](Blackboard& board) { lead_by_hand(board, 1, 0); };
   EXPECT_EQ(run_joined(run, gather_all_sizes), "");
+}
+
+TEST(ResultsTree, DamagedPartsAreOneErrorOnAllRanks) {
+  JoinedRun run;
+  run.machines = {0, 0, -1, 3, 3};
+  run.meanwhile = [&](Blackboard& board) {
+    ControlConnection root;
+    ASSERT_NO_FATAL_FAILURE(join_by_hand(board, 2, 0, root));
+    const std::vector<std::byte> damaged(20, std::byte{0x55});
+    root.send(FrameKind::kGather, 8, damaged);
+    const Result<Frame> frame = root.receive(deadline_in(20));
+    EXPECT_TRUE(frame && frame->kind == FrameKind::kFailure);
+    root.send(FrameKind::kHeard, 2);
+    root.send(FrameKind::kBye, 2);
+    (void)root.flush_by(deadline_in(5));
+  };
+  const std::string said = run_joined(run, [](Bootstrap& job) -> std::string {
+    int64_t mine = 0;
+    std::vector<int64_t> all(static_cast<size_t>(job.size()));
+    const Status done = job.allgather(&mine, sizeof mine, all.data());
+    return done ? "succeeds" : done.error().message;
+  });
+  for (const int rank : {0, 1, 3, 4}) {
+    EXPECT_NE(said.find("rank " + std::to_string(rank) +
+                        ": what the machines have sent of an allgather is damaged"),
+              std::string::npos)
+        << said;
+  }
 }
 
 }  // namespace
