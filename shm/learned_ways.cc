@@ -108,9 +108,11 @@ MessageWay LearnedWays::better_way(const Record& record, MessageWay own) {
   return best;
 }
 
+/// A way that took less before goes first, but not before one of which nothing is known: where the
+/// costs of two keep changing, the third would never be tried.
 void LearnedWays::begin_trial(Record& record, MessageWay own) {
-  const MessageWay better = better_way(record, own);
-  record.tried = better != own ? better : next_tried(record, own);
+  const MessageWay better = better_way(record, own), next = next_tried(record, own);
+  record.tried = better != own && cost_of(record, next) != 0 ? better : next;
   record.before = std::exchange(record.costs[static_cast<size_t>(record.tried)], Costs{});
   record.tried_messages = 1;
   record.heard = 0;
@@ -141,9 +143,13 @@ LearnedWays::Finding LearnedWays::finding(size_t index) const {
   const Record& record = records_[index];
   Finding finding;
   if (record.known) finding.way = record.way;
-  for (size_t way = 0; way < kMessageWays; ++way)
-    finding.ns[way] = median(record.costs[way]) / kPerNanosecond *
-                      static_cast<double>(MessageSort::at(index).to()) / kBytes;
+  for (size_t way = 0; way < kMessageWays; ++way) {
+    uint32_t cost = median(record.costs[way]);
+    const bool tries = record.tried_messages != 0 && way == static_cast<size_t>(record.tried);
+    if (tries && cost == 0) cost = median(record.before);
+    finding.ns[way] =
+        cost / kPerNanosecond * static_cast<double>(MessageSort::at(index).to()) / kBytes;
+  }
   return finding;
 }
 

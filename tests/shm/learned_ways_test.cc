@@ -80,6 +80,22 @@ TEST(LearnedWays, AMessageGoesTheUsualWayUntilAnotherHasTakenLess) {
   EXPECT_GE(sender.count(MessageWay::kRead, 1000, kLong), 970);
 }
 
+/// A busy machine: each way is dear once it is in use, and dearer than the other was before.
+TEST(LearnedWays, AWayThatWasNeverTriedGoesBeforeOneThatTookLessBefore) {
+  MessageWay latest = MessageWay::kRead;
+  int in_a_row = 0, uses = 0;
+  Sender sender([&](MessageWay way, size_t bytes) {
+    if (way == MessageWay::kRead) return Copies{0, 1000};
+    in_a_row = way == latest ? in_a_row + 1 : 0;
+    latest = way;
+    if (in_a_row == 8) ++uses;
+    const int64_t for_each_kb = in_a_row < 8 ? 100 : 200 + 100 * uses;
+    return Copies{for_each_kb * static_cast<int64_t>(bytes / 1024), 1000};
+  });
+  sender.count(MessageWay::kRing, 150, kLong);
+  EXPECT_GE(sender.count(MessageWay::kRead, 100, kLong), 90);
+}
+
 TEST(LearnedWays, RanksThatAreMovedFollowWithinAHundredMessages) {
   Sender sender(shared_cache);
   sender.count(MessageWay::kRing, 2000, kLong);
@@ -170,6 +186,18 @@ TEST(LearnedWays, LengthsAndKindsOfMemoryAreLearnedApart) {
   EXPECT_EQ(finding(MessageSort::of(false, false, 32768)).way, std::nullopt);
   EXPECT_EQ(finding(MessageSort::of(false, true, kLong)).way, std::nullopt);
   EXPECT_EQ(finding(MessageSort::of(true, false, kLong)).way, std::nullopt);
+}
+
+TEST(LearnedWays, WhatIsKnownIsReportedDuringATrialToo) {
+  Sender sender(shared_cache);
+  sender.count(MessageWay::kRing, 200, kLong);
+  int tried = 0;
+  for (int i = 0; i < 2000; ++i) {
+    tried += sender.send(kLong) != MessageWay::kRing;
+    for (const double ns : sender.ways().finding(MessageSort::of(false, false, kLong).index()).ns)
+      ASSERT_GT(ns, 0) << i;
+  }
+  EXPECT_GT(tried, 0);
 }
 
 TEST(MessageSort, HoldsTheLengthsUpToAPowerOfTwo) {
