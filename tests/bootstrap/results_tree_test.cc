@@ -180,6 +180,13 @@ TEST(ResultsTree, MachinesWithoutAPortForOthersPassNothingOn) {
   EXPECT_EQ(run_joined(run, gather_all_sizes), "");
 }
 
+/// `said`: as run_joined() gives it.
+void expect_all_say(const std::string& said, const std::vector<Rank>& ranks,
+                    const std::string& text) {
+  for (const Rank rank : ranks)
+    EXPECT_NE(said.find(fmt::format("rank {}: {}", rank, text)), std::string::npos) << said;
+}
+
 TEST(ResultsTree, DamagedPartsAreOneErrorOnAllRanks) {
   JoinedRun run;
   run.machines = {0, 0, -1, 3, 3};
@@ -200,12 +207,7 @@ TEST(ResultsTree, DamagedPartsAreOneErrorOnAllRanks) {
     const Status done = job.allgather(&mine, sizeof mine, all.data());
     return done ? "succeeds" : done.error().message;
   });
-  for (const int rank : {0, 1, 3, 4}) {
-    EXPECT_NE(said.find("rank " + std::to_string(rank) +
-                        ": what the machines have sent of an allgather is damaged"),
-              std::string::npos)
-        << said;
-  }
+  expect_all_say(said, {0, 1, 3, 4}, "what the machines have sent of an allgather is damaged");
 }
 
 TEST(ResultsTree, ADamagedResultIsOneErrorOnAllRanks) {
@@ -247,11 +249,7 @@ TEST(ResultsTree, ADamagedResultIsOneErrorOnAllRanks) {
     if (done) done = job.barrier();
     return done ? "succeeds" : done.error().message;
   });
-  for (const int rank : {0, 2, 3}) {
-    EXPECT_NE(said.find("rank " + std::to_string(rank) + ": what rank 0 has sent of an allgather"),
-              std::string::npos)
-        << said;
-  }
+  expect_all_say(said, {0, 2, 3}, "what rank 0 has sent of an allgather");
 }
 
 }  // namespace
