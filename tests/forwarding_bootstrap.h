@@ -15,6 +15,10 @@ class ForwardingBootstrap : public Bootstrap {
   Status allgather(const void* mine, size_t bytes, void* all) override {
     return job_.allgather(mine, bytes, all);
   }
+  Status allgather_of(std::span<const Rank> givers, const void* mine, size_t bytes,
+                      void* all) override {
+    return job_.allgather_of(givers, mine, bytes, all);
+  }
   Status barrier() override { return job_.barrier(); }
   void abort(const Failure& failure) override { job_.abort(failure); }
   void end_after_death(const Failure& end) override { job_.end_after_death(end); }

@@ -97,4 +97,20 @@ std::string gather_all_sizes(Bootstrap& job) {
   return "";
 }
 
+std::string gather_of_some(Bootstrap& job, const std::vector<Rank>& givers) {
+  const bool gives = std::count(givers.begin(), givers.end(), job.rank()) > 0;
+  for (const size_t bytes : {0, 1, 5000}) {
+    std::vector<std::byte> mine(gives ? bytes : 0), all(bytes * givers.size());
+    for (size_t i = 0; i < mine.size(); ++i) mine[i] = pattern(job.rank(), 1, i, 0);
+    if (const Status done = job.allgather_of(givers, mine.data(), bytes, all.data()); !done)
+      return done.error().message;
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (all[i] != pattern(givers[i / bytes], 1, i % bytes, 0))
+        return fmt::format("byte {} of rank {} differs, {} each", i % bytes, givers[i / bytes],
+                           bytes);
+    }
+  }
+  return "";
+}
+
 }  // namespace ibcoll::testing

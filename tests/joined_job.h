@@ -74,5 +74,7 @@ std::string run_joined(const std::vector<int>& machines,
 
 /// All ranks' data come in the order of ranks, in every size and again and again.
 std::string gather_all_sizes(Bootstrap& job);
+/// The same where only these ranks give anything.
+std::string gather_of_some(Bootstrap& job, const std::vector<Rank>& givers);
 
 }  // namespace ibcoll::testing

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -45,6 +46,10 @@ class Bootstrap {
   /// Every rank gives `bytes` bytes (the same number); `all` receives size() * bytes in rank order.
   /// Fails when a rank has died or given up, instead of waiting for ever.
   virtual Status allgather(const void* mine, size_t bytes, void* all) = 0;
+  /// The same where only some ranks give anything: `givers`, in ascending order and the same on all
+  /// ranks. `mine` is theirs alone; `all` receives bytes of each of them, in their order.
+  virtual Status allgather_of(std::span<const Rank> givers, const void* mine, size_t bytes,
+                              void* all) = 0;
   virtual Status barrier() = 0;
 
   /// Reports a failure to all ranks (not collective). Only the first one counts: it is what

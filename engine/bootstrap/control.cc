@@ -12,6 +12,7 @@
 #include <climits>
 #include <cstring>
 
+#include "engine/base/hash.h"
 #include "engine/bootstrap/descriptors.h"
 #include "engine/sharing/futex.h"
 
@@ -32,6 +33,12 @@ size_t bank_bytes(size_t ranks) { return ranks * (sizeof(uint64_t) + kMostInRoun
 
 }  // namespace
 
+uint32_t mark_of_givers(std::span<const Rank> givers) {
+  uint64_t hash = givers.size();
+  for (const Rank giver : givers) hash = mix(hash, static_cast<uint64_t>(giver));
+  return std::max<uint32_t>(scramble(hash) & 0xffffff, 1);
+}
+
 Failure rank_has_left(Rank rank) {
   return {rank, ErrorCode::kPeerFailed,
           fmt::format("rank {} has left the job while others still wait for it", rank)};
@@ -44,8 +51,8 @@ struct ControlBlock::End {
 };
 
 /// Starts the shared memory; behind it two banks, the places of those who tell of failures, and the
-/// Presence of each rank of the job. All zero at first. A bank holds how many bytes each rank gives
-/// in all, since ranks that do not agree shall find out in the first round, and room for
+/// Presence of each rank of the job. All zero at first. A bank holds what each rank takes the call
+/// for (Call), since ranks that do not agree shall find out in the first round, and room for
 /// kMostInRound bytes of each. What they give to one round stands side by side there, so that small
 /// records of many ranks take few pages. A rank writes bank b again only two rounds later, that is
 /// after everybody has entered the round in between and so has read the bank: one rendezvous a
@@ -121,38 +128,23 @@ class ControlBootstrap final : public LocalBootstrap {
   Status barrier() override { return allgather(nullptr, 0, nullptr); }
 
   Status allgather(const void* mine, size_t bytes, void* all) override {
-    IBCOLL_TRY(check_fork());
-    const auto* source = static_cast<const std::byte*>(mine);
-    auto* target = static_cast<std::byte*>(all);
-    size_t done = 0;
-    do {
-      const size_t piece = std::min(bytes - done, kMostInRound);
-      const uint32_t bank = rounds_++ % 2;
-      block_.totals(bank)[rank_] = bytes;
-      if (piece > 0) std::memcpy(block_.data(bank, rank_, piece), source + done, piece);
-      IBCOLL_TRY(meet());
-      for (Rank peer = 0; peer < size(); ++peer) {
-        const uint64_t given = block_.totals(bank)[peer];
-        if (given != bytes) {
-          return fail(ErrorCode::kMismatch,
-                      "ranks disagree in an allgather or barrier: rank {} gives {} bytes, rank {} "
-                      "gives {}",
-                      block_.job_rank(rank_), bytes, block_.job_rank(peer), given);
-        }
-        if (piece > 0)
-          std::memcpy(target + peer * bytes + done, block_.data(bank, peer, piece), piece);
-      }
-      done += piece;
-    } while (done < bytes);
-    return {};
+    return gather({bytes, 0}, static_cast<size_t>(size()), static_cast<size_t>(rank_), mine, all);
   }
 
+  Status allgather_of(std::span<const Rank> givers, const void* mine, size_t bytes,
+                      void* all) override {
+    const auto here = std::lower_bound(givers.begin(), givers.end(), rank_);
+    const bool gives = here != givers.end() && *here == rank_;
+    const auto place = static_cast<size_t>(here - givers.begin());
+    return gather({bytes, mark_of_givers(givers)}, givers.size(),
+                  gives ? std::optional(place) : std::nullopt, mine, all);
+  }
   Status broadcast(Rank root, void* data, size_t bytes) override {
     IBCOLL_TRY(check_fork());
     auto* target = static_cast<std::byte*>(data);
     for (size_t done = 0; done < bytes;) {
       const size_t piece = std::min(bytes - done, kMostInRound);
-      std::byte* const given = block_.data(rounds_++ % 2, root, piece);
+      std::byte* const given = block_.data(rounds_++ % 2, 0, piece);
       if (rank_ == root) std::memcpy(given, target + done, piece);
       IBCOLL_TRY(meet());
       if (rank_ != root) std::memcpy(target + done, given, piece);
@@ -162,6 +154,55 @@ class ControlBootstrap final : public LocalBootstrap {
   }
 
  private:
+  /// What has to be the same on all ranks.
+  struct Call {
+    static constexpr int kByteBits = 40;
+    uint64_t bytes;   ///< of each giver
+    uint32_t givers;  ///< their mark, or 0
+    uint64_t pack() const { return uint64_t{givers} << kByteBits | bytes; }
+    static Call unpack(uint64_t packed) {
+      return {packed & ((uint64_t{1} << kByteBits) - 1),
+              static_cast<uint32_t>(packed >> kByteBits)};
+    }
+  };
+
+  Error disagreement(const Call& mine, Rank peer, const Call& theirs) const {
+    std::string what =
+        mine.bytes == theirs.bytes
+            ? fmt::format("on which of them give anything: ranks {} and {}", block_.job_rank(rank_),
+                          block_.job_rank(peer))
+            : fmt::format("rank {} gives {} bytes, rank {} gives {}", block_.job_rank(rank_),
+                          mine.bytes, block_.job_rank(peer), theirs.bytes);
+    return {ErrorCode::kMismatch,
+            fmt::format("ranks disagree in an allgather or barrier: {}", what)};
+  }
+
+  /// An allgather to which `givers` ranks give something; `place`: which of them this one is.
+  Status gather(const Call& call, size_t givers, std::optional<size_t> place, const void* mine,
+                void* all) {
+    IBCOLL_TRY(check_fork());
+    const size_t bytes = call.bytes;
+    const auto* source = static_cast<const std::byte*>(mine);
+    auto* target = static_cast<std::byte*>(all);
+    size_t done = 0;
+    do {
+      const size_t piece = std::min(bytes - done, kMostInRound);
+      const uint32_t bank = rounds_++ % 2;
+      block_.calls(bank)[rank_] = call.pack();
+      if (piece > 0 && place) std::memcpy(block_.data(bank, *place, piece), source + done, piece);
+      IBCOLL_TRY(meet());
+      for (Rank peer = 0; peer < size(); ++peer) {
+        const uint64_t theirs = block_.calls(bank)[peer];
+        if (theirs == call.pack()) continue;
+        return tl::unexpected<Error>(disagreement(call, peer, Call::unpack(theirs)));
+      }
+      for (size_t giver = 0; giver < givers && piece > 0; ++giver)
+        std::memcpy(target + giver * bytes + done, block_.data(bank, giver, piece), piece);
+      done += piece;
+    } while (done < bytes);
+    return {};
+  }
+
   Status check_fork() const {
     if (!forked()) return {};
     return fail(ErrorCode::kUnsupported, "this process is a fork of rank {}, and no rank itself",
@@ -251,7 +292,7 @@ Status ControlBlock::map(int flags) {
   if (memory == MAP_FAILED)
     return fail_errno(fmt::format("cannot map {} bytes for {} ranks to meet", bytes_, ranks_));
   header_ = static_cast<Header*>(memory);
-  failures_ = reinterpret_cast<Place*>(totals(2));
+  failures_ = reinterpret_cast<Place*>(calls(2));
   proposals_ = failures_ + writers();
   after_death_ = proposals_ + writers();
   ends_ = reinterpret_cast<End*>(after_death_ + writers());
@@ -303,13 +344,13 @@ std::unique_ptr<LocalBootstrap> ControlBlock::bootstrap(Rank rank) {
   return std::make_unique<ControlBootstrap>(*this, rank);
 }
 
-uint64_t* ControlBlock::totals(uint32_t bank) {
+uint64_t* ControlBlock::calls(uint32_t bank) {
   return reinterpret_cast<uint64_t*>(reinterpret_cast<std::byte*>(header_ + 1) +
                                      bank * bank_bytes(static_cast<size_t>(ranks_)));
 }
 
-std::byte* ControlBlock::data(uint32_t bank, Rank rank, size_t piece) {
-  return reinterpret_cast<std::byte*>(totals(bank) + ranks_) + static_cast<size_t>(rank) * piece;
+std::byte* ControlBlock::data(uint32_t bank, size_t giver, size_t piece) {
+  return reinterpret_cast<std::byte*>(calls(bank) + ranks_) + giver * piece;
 }
 
 void ControlBlock::wake_all() {

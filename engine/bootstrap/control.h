@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "engine/base/unique_fd.h"
@@ -14,6 +15,10 @@
 #include "engine/sharing/shared_access.h"
 
 namespace ibcoll {
+
+/// Tells lists of ranks that give something to an allgather from each other, as a rule, and from 0,
+/// which stands for all ranks: 24 bits.
+uint32_t mark_of_givers(std::span<const Rank> givers);
 
 /// One rank's view of the ranks that share the memory.
 class LocalBootstrap : public Bootstrap {
@@ -97,9 +102,9 @@ class ControlBlock {
   ControlBlock() = default;
   Status map(int flags);
   Rank job_rank(Rank rank) const { return job_ranks_.empty() ? rank : job_ranks_[rank]; }
-  uint64_t* totals(uint32_t bank);
-  /// What a rank gives to a round in which each gives `piece` bytes.
-  std::byte* data(uint32_t bank, Rank rank, size_t piece);
+  uint64_t* calls(uint32_t bank);
+  /// What a giver, by its place among them, gives to a round in which each gives `piece` bytes.
+  std::byte* data(uint32_t bank, size_t giver, size_t piece);
   size_t writers() const { return static_cast<size_t>(ranks_) + 1; }
   End* end_place(Rank job_rank) const;
   void wake_all();

@@ -70,7 +70,8 @@ ControlAgent::~ControlAgent() {
   thread_.join();
 }
 
-Status ControlAgent::exchange(std::span<const std::byte> mine, size_t bytes,
+Status ControlAgent::exchange(std::optional<std::span<const Rank>> givers,
+                              std::span<const std::byte> mine, size_t bytes,
                               std::span<std::byte> all) {
   std::optional<std::vector<std::byte>> packed = pack(mine);
   if (!packed)
@@ -81,7 +82,10 @@ Status ControlAgent::exchange(std::span<const std::byte> mine, size_t bytes,
   outgoing_.emplace();
   outgoing_->kind = FrameKind::kGather;
   outgoing_->rank = static_cast<int32_t>(bytes);
+  if (givers) outgoing_->code = static_cast<int32_t>(mark_of_givers(*givers));
   outgoing_->payload = std::move(*packed);
+  outgoing_givers_.reset();
+  if (me_ == 0 && givers) outgoing_givers_.emplace(givers->begin(), givers->end());
   eventfd_write(options_.wake.get(), 1);
   changed_.wait(lock, [this] { return result_ || failed_; });
   if (!result_) {
@@ -286,6 +290,7 @@ void ControlAgent::take_outgoing() {
   {
     const std::lock_guard lock(mutex_);
     mine.swap(outgoing_);
+    if (mine) givers_.swap(outgoing_givers_);
     exchanging = exchanging_;
     if (exchanging && decided_) {
       failed_ = true;
@@ -298,15 +303,15 @@ void ControlAgent::take_outgoing() {
   if (me_ == 0)
     gather(0, std::move(*mine));
   else
-    connections_.root.send(FrameKind::kGather, mine->rank, mine->payload);
+    connections_.root.send(FrameKind::kGather, mine->rank, mine->payload, mine->code);
   ask_root();
 }
 
-size_t ControlAgent::root_bytes(int ranks, int machines, int ranks_here, size_t record) {
+size_t ControlAgent::root_bytes(int ranks, int machines, int ranks_here, size_t told) {
   const auto all = static_cast<size_t>(ranks), here = static_cast<size_t>(ranks_here);
   const auto others = static_cast<size_t>(machines - 1);
   if (others == 0) return 0;
-  const size_t records = 3 * all * record + here * record;
+  const size_t records = 3 * told + told * here / all;
   const size_t tables = all * sizeof(Rank) + (others + 1) * sizeof(std::pair<const Rank, Frame>) +
                         here * (sizeof(Member) + sizeof(std::pair<const Rank, Presence>));
   const size_t connections = (others + here - 1) * sizeof(std::pair<const Rank, ControlConnection>);

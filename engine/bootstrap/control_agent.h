@@ -66,14 +66,16 @@ class ControlAgent {
   ControlAgent(const ControlAgent&) = delete;
   ControlAgent& operator=(const ControlAgent&) = delete;
 
-  /// What rank 0 holds while all ranks of a job of several machines tell each other records of
-  /// `record` bytes: those of each machine until all are there, all of them in order, and its own
-  /// copy of that; and its connections.
-  static size_t root_bytes(int ranks, int machines, int ranks_here, size_t record);
+  /// What rank 0 holds while ranks of a job of several machines tell each other `told` bytes, all
+  /// together: what each machine gives until all are there, all of it in order, and its own copy of
+  /// that; and its connections.
+  static size_t root_bytes(int ranks, int machines, int ranks_here, size_t told);
 
-  /// Collective over the leaders. `mine`: what the ranks of this machine give, `bytes` each, in
-  /// ascending order; `all` receives everybody's in the order of ranks.
-  Status exchange(std::span<const std::byte> mine, size_t bytes, std::span<std::byte> all);
+  /// Collective over the leaders. `mine`: what those of this machine give that give anything,
+  /// `bytes` each, in ascending order; `all` receives everybody's in the order of ranks. `givers`:
+  /// who gives, the same for all; nothing: everybody.
+  Status exchange(std::optional<std::span<const Rank>> givers, std::span<const std::byte> mine,
+                  size_t bytes, std::span<std::byte> all);
   /// To other machines, by now.
   uint64_t sent_bytes() const { return sent_bytes_.load(std::memory_order_relaxed); }
 
@@ -123,6 +125,7 @@ class ControlAgent {
 
   // Allgathers, and their results on the way along the tree (control_agent_results.cc).
   void gather(Rank leader, Frame frame);
+  std::map<Rank, std::vector<size_t>> places_of_machines() const;
   std::optional<std::vector<std::byte>> assemble(size_t bytes);
   void publish(ControlConnection::Payload packed);
   void take_result(Frame frame);
@@ -152,6 +155,7 @@ class ControlAgent {
   // Of the agent's thread.
   std::map<Rank, Member> members_;
   std::map<Rank, Frame> gathered_;
+  std::optional<std::vector<Rank>> givers_;  ///< rank 0: to that; nothing: everybody
   std::vector<std::pair<ControlConnection*, Rank>> watched_connections_;
   bool decided_ = false, launcher_ended_ = false, root_gone_ = false;
   std::optional<Failure> proposed_;  ///< to rank 0
@@ -186,6 +190,7 @@ class ControlAgent {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<Frame> outgoing_;
+  std::optional<std::vector<Rank>> outgoing_givers_;
   ControlConnection::Payload result_;  ///< packed; null: none yet
   bool exchanging_ = false, failed_ = false, stop_ = false;
 };

@@ -21,13 +21,18 @@ constexpr double kSourceSeconds = 30;
 void ControlAgent::gather(Rank leader, Frame frame) {
   gathered_[leader] = std::move(frame);
   if (gathered_.size() <= connections_.machines.size()) return;
-  const int32_t bytes = gathered_[0].rank;
+  const int32_t bytes = gathered_[0].rank, givers = gathered_[0].code;
   for (const auto& [from, part] : gathered_) {
-    if (part.rank == bytes) continue;
-    return decide({from, ErrorCode::kMismatch,
-                   fmt::format("ranks disagree in an allgather or barrier: rank 0 gives {} bytes, "
-                               "rank {} gives {}",
-                               bytes, from, part.rank)});
+    if (part.rank == bytes && part.code == givers) continue;
+    return decide(
+        {from, ErrorCode::kMismatch,
+         part.rank == bytes
+             ? fmt::format("ranks disagree in an allgather or barrier: on which of them give "
+                           "anything: ranks 0 and {}",
+                           from)
+             : fmt::format("ranks disagree in an allgather or barrier: rank 0 gives {} bytes, rank "
+                           "{} gives {}",
+                           bytes, from, part.rank)});
   }
   auto all = assemble(static_cast<size_t>(bytes));
   gathered_.clear();
@@ -40,19 +45,30 @@ void ControlAgent::gather(Rank leader, Frame frame) {
   publish(std::make_shared<const std::vector<std::byte>>(std::move(*all)));
 }
 
+/// By leader: where what its machine gives belongs among what all give.
+std::map<Rank, std::vector<size_t>> ControlAgent::places_of_machines() const {
+  const std::vector<Rank>& leader_of = connections_.leader_of;
+  std::map<Rank, std::vector<size_t>> places;
+  if (givers_) {
+    for (size_t i = 0; i < givers_->size(); ++i)
+      places[leader_of[static_cast<size_t>((*givers_)[i])]].push_back(i);
+  } else {
+    for (size_t rank = 0; rank < leader_of.size(); ++rank) places[leader_of[rank]].push_back(rank);
+  }
+  return places;
+}
+
 /// All that was gathered in the order of ranks; nothing where that can't be.
 std::optional<std::vector<std::byte>> ControlAgent::assemble(size_t bytes) {
-  const std::vector<Rank>& leader_of = connections_.leader_of;
-  std::vector<std::byte> all(leader_of.size() * bytes);
+  const size_t givers = givers_ ? givers_->size() : connections_.leader_of.size();
+  std::vector<std::byte> all(givers * bytes);
   if (bytes == 0) return all;
-  std::map<Rank, std::vector<size_t>> ranks_of;
-  for (size_t rank = 0; rank < leader_of.size(); ++rank) ranks_of[leader_of[rank]].push_back(rank);
   std::vector<std::byte> part;
-  for (const auto& [leader, ranks] : ranks_of) {
-    part.resize(ranks.size() * bytes);
+  for (const auto& [leader, places] : places_of_machines()) {
+    part.resize(places.size() * bytes);
     if (!unpack(gathered_[leader].payload, part)) return std::nullopt;
-    for (size_t i = 0; i < ranks.size(); ++i)
-      std::memcpy(all.data() + ranks[i] * bytes, part.data() + i * bytes, bytes);
+    for (size_t i = 0; i < places.size(); ++i)
+      std::memcpy(all.data() + places[i] * bytes, part.data() + i * bytes, bytes);
   }
   return all;
 }

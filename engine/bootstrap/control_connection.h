@@ -37,7 +37,9 @@ enum class FrameKind : uint32_t {
   /// Everybody is there. To members: the ranks of the machine are the payload. To leaders: from
   /// whom they get results (ResultSource): `rank`, at the address in the payload and port `code`.
   kGo = 6,
-  kGather = 7,   ///< leader to root: what its machine gives to an allgather
+  /// Leader to root: what its machine gives to an allgather of `rank` bytes each; `code`: of whom,
+  /// see mark_of_givers().
+  kGather = 7,
   kAll = 8,      ///< everybody's, on its way to all leaders; `rank`: of which allgather
   kFailure = 9,  ///< to the root: what a rank reports; from the root: what counts. `rank`: culprit
   kBye = 10,     ///< the sender leaves in order; `code`: so many allgathers have had results

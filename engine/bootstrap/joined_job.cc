@@ -154,18 +154,42 @@ class JoinedBootstrap final : public Bootstrap {
     if (here == static_cast<size_t>(size_)) return local_->allgather(mine, bytes, all);
     std::vector<std::byte> part(here * bytes);
     IBCOLL_TRY(local_->allgather(mine, bytes, part.data()));
-    const size_t total = static_cast<size_t>(size_) * bytes;
+    return pass_on(std::nullopt, part, bytes, {static_cast<std::byte*>(all), size_ * bytes});
+  }
+
+  Status allgather_of(std::span<const Rank> givers, const void* mine, size_t bytes,
+                      void* all) override {
+    if (block_->ranks() == size_) return local_->allgather_of(givers, mine, bytes, all);
+    const std::vector<Rank> here = givers_here(givers);
+    std::vector<std::byte> part(here.size() * bytes);
+    IBCOLL_TRY(local_->allgather_of(here, mine, bytes, part.data()));
+    return pass_on(givers, part, bytes, {static_cast<std::byte*>(all), givers.size() * bytes});
+  }
+
+ private:
+  /// Those of them that are on this machine, by their places here.
+  std::vector<Rank> givers_here(std::span<const Rank> givers) const {
+    const std::vector<Rank>& ranks = block_->job_ranks();
+    std::vector<Rank> here;
+    for (size_t place = 0; place < ranks.size(); ++place)
+      if (std::binary_search(givers.begin(), givers.end(), ranks[place]))
+        here.push_back(static_cast<Rank>(place));
+    return here;
+  }
+
+  /// Has the leader exchange what the givers of this machine have given for what all have.
+  Status pass_on(std::optional<std::span<const Rank>> givers, std::span<const std::byte> part,
+                 size_t bytes, std::span<std::byte> all) {
     if (agent_) {
-      const Status done = agent_->exchange(part, bytes, {static_cast<std::byte*>(all), total});
+      const Status done = agent_->exchange(givers, part, bytes, all);
       // The others wait, those of this machine for what this rank has not got.
       if (!done && !failure()) abort({rank_, done.error().code, done.error().message});
       IBCOLL_TRY(done);
     }
-    if (total == 0) return local_->barrier();  // until the leader is back
-    return local_->broadcast(leader_, all, total);
+    if (all.empty()) return local_->barrier();  // until the leader is back
+    return local_->broadcast(leader_, all.data(), all.size());
   }
 
- private:
   void watch_leader_now_and_then() const {
     if (now_ns() - looked_ns_.load(std::memory_order_relaxed) >= kBetweenLooksNs) watch_leader();
   }

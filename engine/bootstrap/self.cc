@@ -16,6 +16,10 @@ class SelfBootstrap final : public Bootstrap {
     if (bytes > 0) std::memcpy(all, mine, bytes);
     return {};
   }
+  Status allgather_of(std::span<const Rank> givers, const void* mine, size_t bytes,
+                      void* all) override {
+    return allgather(mine, givers.empty() ? 0 : bytes, all);
+  }
   Status barrier() override {
     const std::optional<Failure> first = failure();
     if (!first) return {};

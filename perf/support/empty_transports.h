@@ -17,6 +17,9 @@ class LoneBootstrap : public Bootstrap {
   Status allgather(const void*, size_t, void*) override {
     return fail(ErrorCode::kUnsupported, "there is nobody else");
   }
+  Status allgather_of(std::span<const Rank>, const void*, size_t, void*) override {
+    return allgather(nullptr, 0, nullptr);
+  }
   Status barrier() override { return {}; }
   void abort(const Failure&) override {}
   void end_after_death(const Failure&) override {}

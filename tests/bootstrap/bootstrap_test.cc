@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <set>
 #include <thread>
 
@@ -42,6 +43,25 @@ TEST_P(BothStarts, AllgatherGivesEveryContributionInRankOrder) {
     });
     EXPECT_EQ(result.value(), kGood) << ranks << " ranks";
   }
+}
+
+TEST_P(BothStarts, AllgatherOfSomeGivesWhatTheyGave) {
+  const std::vector<std::vector<Rank>> choices = {{}, {0}, {6}, {1, 2, 5}, {0, 1, 2, 3, 4, 5, 6}};
+  const auto result = launch(7, [&](Bootstrap& bootstrap) -> int {
+    for (const std::vector<Rank>& givers : choices) {
+      const bool gives = std::count(givers.begin(), givers.end(), bootstrap.rank()) > 0;
+      for (const size_t bytes : {size_t{0}, size_t{1}, size_t{4088}, size_t{4089}, size_t{50000}}) {
+        const std::vector<uint8_t> mine(gives ? bytes : 0,
+                                        static_cast<uint8_t>(bootstrap.rank() + 1));
+        std::vector<uint8_t> all(bytes * givers.size(), 0xee);
+        if (!bootstrap.allgather_of(givers, mine.data(), bytes, all.data())) return kWrong;
+        for (size_t i = 0; i < all.size(); ++i)
+          if (all[i] != givers[i / bytes] + 1) return kWrong;
+      }
+    }
+    return kGood;
+  });
+  EXPECT_EQ(result.value(), kGood);
 }
 
 TEST_P(BothStarts, BarrierLetsNobodyThroughBeforeAllAreThere) {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <thread>
@@ -219,6 +220,21 @@ TEST(JoinedJob, RanksThatDisagreeOnALengthAreTold) {
                          }),
               ::testing::AllOf(::testing::HasSubstr("rank 0: ranks disagree"),
                                ::testing::HasSubstr("rank 1: ranks disagree")));
+}
+
+TEST(JoinedJob, RanksThatDisagreeOnWhoGivesAreTold) {
+  EXPECT_THAT(
+      run_joined({0, 1},
+                 [](Bootstrap& job) -> std::string {
+                   const std::byte mine{};
+                   std::array<std::byte, 2> all{};
+                   const Rank giver = job.rank();
+                   const Status done = job.allgather_of({&giver, 1}, &mine, 1, all.data());
+                   return done ? "succeeds" : done.error().message;
+                 }),
+      ::testing::AllOf(::testing::HasSubstr("on which of them give anything: ranks 0 and 1"),
+                       ::testing::HasSubstr("rank 0: ranks disagree"),
+                       ::testing::HasSubstr("rank 1: ranks disagree")));
 }
 
 TEST(JoinedJob, ARankThatNeverComesIsNamed) {

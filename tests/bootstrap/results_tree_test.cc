@@ -56,6 +56,24 @@ TEST(ResultsTree, BringsAllToEveryMachine) {
   }
 }
 
+TEST(ResultsTree, BringsWhatSomeGiveToEveryMachine) {
+  JoinedRun run;
+  run.machines = {0, 1, 2, 0, 3, 1, 1};
+  run.fan_out = 2;
+  EXPECT_EQ(run_joined(run,
+                       [](Bootstrap& job) -> std::string {
+                         for (const std::vector<Rank>& givers :
+                              {std::vector<Rank>{}, {0}, {4}, {1, 5, 6}, {0, 1, 2, 4}, {2, 3, 6}}) {
+                           std::string wrong = testing::gather_of_some(job, givers);
+                           if (wrong.empty()) wrong = gather_all_sizes(job);
+                           if (!wrong.empty())
+                             return fmt::format("{}: {}", fmt::join(givers, ","), wrong);
+                         }
+                         return "";
+                       }),
+            "");
+}
+
 /// All give `bytes` bytes, and rank 0 says whether it has sent as many bytes as expected.
 std::string count_bytes_of_root(Bootstrap& job, const std::vector<std::byte>& mine, uint64_t least,
                                 uint64_t most) {

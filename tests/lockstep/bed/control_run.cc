@@ -94,14 +94,19 @@ Status go_through(Control& control, Bootstrap& job, Rank me) {
       case ControlStep::Kind::kGather:
         break;
     }
-    const auto ranks = static_cast<size_t>(control.ranks());
-    std::vector<std::byte> mine(step.bytes), all(ranks * step.bytes);
+    const bool by_all = step.givers.empty();
+    const size_t givers = by_all ? static_cast<size_t>(control.ranks()) : step.givers.size();
+    std::vector<std::byte> mine(step.bytes), all(givers * step.bytes);
     for (size_t at = 0; at < mine.size(); ++at) mine[at] = given_byte(me, number, at);
-    IBCOLL_TRY(job.allgather(mine.data(), mine.size(), all.data()));
+    if (by_all)
+      IBCOLL_TRY(job.allgather(mine.data(), mine.size(), all.data()));
+    else
+      IBCOLL_TRY(job.allgather_of(step.givers, mine.data(), mine.size(), all.data()));
     ++control.result.tally.calls;
     for (size_t at = 0; at < all.size(); ++at) {
-      const size_t rank = at / step.bytes;
-      if (all[at] == given_byte(static_cast<Rank>(rank), number, at % step.bytes)) continue;
+      const size_t giver = at / step.bytes;
+      const Rank rank = by_all ? static_cast<Rank>(giver) : step.givers[giver];
+      if (all[at] == given_byte(rank, number, at % step.bytes)) continue;
       control.complain(fmt::format("rank {}, step {}: byte {} of rank {} is wrong", me, number,
                                    at % step.bytes, rank));
       break;
@@ -202,7 +207,8 @@ void check_ends(Control& control) {
 std::string to_string(const ControlStep& step) {
   switch (step.kind) {
     case ControlStep::Kind::kGather:
-      return fmt::format("all give {} B", step.bytes);
+      if (step.givers.empty()) return fmt::format("all give {} B", step.bytes);
+      return fmt::format("ranks {} give {} B each", fmt::join(step.givers, ","), step.bytes);
     case ControlStep::Kind::kBarrier:
       return "barrier";
     case ControlStep::Kind::kCompute:
@@ -237,6 +243,10 @@ ControlPlan control_plan_of(uint64_t seed) {
       step.kind = ControlStep::Kind::kGather;
       static constexpr uint32_t kBytes[] = {0, 1, 8, 100, 4088, 4089, 9000};
       step.bytes = random.of(kBytes);
+      if (random.one_in(2)) {
+        for (int giver = 0; giver < static_cast<int>(ranks); ++giver)
+          if (random.one_in(3)) step.givers.push_back(giver);
+      }
     } else if (choice < 6) {
       step.kind = ControlStep::Kind::kCompute;
       step.rank = rank();

@@ -15,7 +15,7 @@ namespace ibcoll::lockstep {
 
 struct ControlStep {
   enum class Kind : uint8_t {
-    kGather,  ///< all ranks give `bytes` bytes to all
+    kGather,  ///< `givers` give `bytes` bytes each to all
     kBarrier,
     kCompute,  ///< `rank` does nothing for `ns`
     kAbort,    ///< `rank` reports a failure of its own
@@ -25,6 +25,7 @@ struct ControlStep {
   int rank = -1;
   uint32_t bytes = 0;
   int64_t ns = 0;
+  std::vector<int> givers = {};  ///< none: all ranks
 };
 std::string to_string(const ControlStep& step);
 
