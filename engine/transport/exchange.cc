@@ -2,11 +2,16 @@
 
 namespace ibcoll {
 
-Error first_error(std::string_view transport, const std::vector<Status>& of_ranks) {
-  const auto first = std::find_if(of_ranks.begin(), of_ranks.end(),
-                                  [](const Status& one) { return !one.has_value(); });
-  return {first->error().code, fmt::format("no {} transport: rank {}: {}", transport,
-                                           first - of_ranks.begin(), first->error().message)};
+Error tell_error(Bootstrap& bootstrap, std::string_view transport, Rank failed,
+                 const Status& mine) {
+  const ErrorRecord own = to_record(mine);
+  ErrorRecord told;
+  if (const Status gathered =
+          bootstrap.allgather_of(std::span(&failed, 1), &own, sizeof own, &told);
+      !gathered)
+    return gathered.error();
+  return {static_cast<ErrorCode>(told.code),
+          fmt::format("no {} transport: rank {}: {}", transport, failed, told.text)};
 }
 
 }  // namespace ibcoll

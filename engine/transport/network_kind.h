@@ -41,6 +41,7 @@ struct NetworkSetup {
 /// What a rank of a job has to do with the network, as far as its memory goes.
 struct NetworkLoad {
   uint64_t ranks = 0;        ///< of the job
+  uint64_t machines = 1;     ///< that they run on
   uint64_t outside = 0;      ///< of them on other servers than the rank
   uint64_t connections = 0;  ///< ranks that it exchanges data with
   uint64_t mailed = 0;       ///< those of them that it sends mails
@@ -53,9 +54,9 @@ struct NetworkMemory {
   uint64_t other_queue_pairs = 0;   ///< by which these are made
   uint64_t device_queue_pairs = 0;  ///< that a device has for all ranks of a machine; 0: no limit
   MemoryItems items = {};
-  /// While the transport is opened: what a rank holds for each rank of the job, and the longest
-  /// record that ranks tell each other.
-  uint64_t start_each_rank = 0, longest_record = 0;
+  /// While the transport is opened: what a rank holds, and what all ranks tell each other at a
+  /// time, all together.
+  uint64_t start_bytes = 0, start_told = 0;
 };
 
 /// A folder beside engine/ that has a network_kind.h is a transport: there, in the namespace
