@@ -31,13 +31,12 @@ Result<std::unique_ptr<Connector>> Connector::create(ConnectBy by, const Device&
                                   : DatagramConnector::create(device, responder, retry, channel);
 }
 
-void Connector::start(Rank me, uint64_t job, std::vector<RankAddress> addresses,
-                      const Queues& queues) {
+void Connector::start(Rank me, uint64_t job, AddressBook addresses, const Queues& queues) {
   me_ = me;
   job_ = job;
   addresses_ = std::move(addresses);
   queues_ = queues;
-  connections_.resize(addresses_.size());
+  connections_.resize(addresses_.ranks());
 }
 
 Rank Connector::peer_of(uint32_t queue_pair) const {
@@ -67,10 +66,9 @@ Result<Connection*> Connector::open(Rank peer) {
 }
 
 std::string Connector::both_ends(Rank peer) const {
-  const RankAddress& there = peer_address(peer);
   return fmt::format("{} ({}) to rank {} on {} ({})", device_.port().name(),
-                     describe(address_of(device_.port())), peer, there.port_name,
-                     describe(there.port));
+                     describe(address_of(device_.port())), peer, addresses_.port_name(peer),
+                     describe(addresses_.port(peer)));
 }
 
 Status Connector::bear(Rank peer, Connection& connection, const Error& error,
@@ -85,8 +83,7 @@ Status Connector::bear(Rank peer, Connection& connection, const Error& error,
 }
 
 Result<const Way*> Connector::way(Rank peer, Connection& connection, int64_t now_ns) {
-  IBCOLL_ASSIGN(const WayFinder::Found found,
-                ways_->find(peer_address(peer).port, now_ns - kWayNs));
+  IBCOLL_ASSIGN(const WayFinder::Found found, ways_->find(addresses_.port(peer), now_ns - kWayNs));
   if (!found) return nullptr;
   if (found != connection.way) {
     connection.way = found;
@@ -99,7 +96,7 @@ Result<bool> Connector::question(Rank peer, int64_t now_ns) {
   IBCOLL_ASSIGN(Connection * connection, open(peer));
   const Result<const Way*> found = way(peer, *connection, now_ns);
   if (!found || *found == nullptr) return true;  // as if the network had lost it
-  return responder_.ask(peer, (*found)->handle.get(), peer_address(peer).responder_number);
+  return responder_.ask(peer, (*found)->handle.get(), addresses_.of(peer).responder_number);
 }
 
 Status Connector::look_after(Rank peer, Connection& connection, int64_t now_ns) {

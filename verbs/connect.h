@@ -10,21 +10,13 @@
 
 #include "engine/base/result.h"
 #include "engine/schedule/shape.h"
+#include "verbs/address_book.h"
 #include "verbs/queue_pair.h"
 #include "verbs/responder.h"
 #include "verbs/send_completions.h"
 #include "verbs/way_finder.h"
 
 namespace ibcoll::verbs {
-
-/// What every rank tells all others once, at start.
-struct RankAddress {
-  PortAddress port;
-  char port_name[32] = "";       ///< "mlx5_0:1"
-  uint32_t datagram_number = 0;  ///< DatagramConnector
-  uint32_t responder_number = 0;
-  uint16_t service_port = 0;  ///< CmConnector: where it listens, in host order
-};
 
 /// One peer's connection.
 struct Connection {
@@ -60,7 +52,7 @@ class Connector {
                                                    ibv_comp_channel* channel);
   /// What it keeps for each rank of the job, and for one that it has a connection to.
   static constexpr size_t bytes_each_rank() {
-    return sizeof(RankAddress) + sizeof(std::unique_ptr<Connection>);
+    return AddressBook::bytes_each_rank() + sizeof(std::unique_ptr<Connection>);
   }
   static constexpr size_t bytes_each_connection() {
     return sizeof(Connection) + sizeof(std::pair<const uint32_t, Rank>) + 2 * sizeof(void*);
@@ -84,7 +76,7 @@ class Connector {
   };
   /// To be called once all addresses are known. `job` is equal on all ranks and differs between
   /// jobs: what comes from others is ignored.
-  void start(Rank me, uint64_t job, std::vector<RankAddress> addresses, const Queues& queues);
+  void start(Rank me, uint64_t job, AddressBook addresses, const Queues& queues);
 
   /// The connection to a peer; null where there is none yet.
   Connection* connection(Rank peer) const { return connections_[static_cast<size_t>(peer)].get(); }
@@ -122,9 +114,9 @@ class Connector {
   Status look_after(Rank peer, Connection& connection, int64_t now_ns);
   /// "rxe1:1 (::ffff:10.0.0.1) to rank 3 on rxe2:1 (::ffff:10.0.0.2)".
   std::string both_ends(Rank peer) const;
-  const RankAddress& peer_address(Rank peer) const { return addresses_[static_cast<size_t>(peer)]; }
+  const AddressBook& addresses() const { return addresses_; }
   bool is_rank(int32_t number) const {
-    return number >= 0 && number < static_cast<Rank>(addresses_.size());
+    return number >= 0 && number < static_cast<Rank>(addresses_.ranks());
   }
   /// When the next attempt is due, later each time; ranks that began together don't repeat
   /// together.
@@ -139,7 +131,7 @@ class Connector {
 
  private:
   std::unique_ptr<WayFinder> ways_;
-  std::vector<RankAddress> addresses_;
+  AddressBook addresses_;
   Queues queues_;
   std::vector<std::unique_ptr<Connection>> connections_;
   std::unordered_map<uint32_t, Rank> by_number_;

@@ -44,7 +44,7 @@ Status DatagramConnector::say_hello(Rank peer, Connection& connection, int64_t n
                     !connection.peer_ready,
                     static_cast<uint8_t>((*found)->mtu)};
   // Without room it is as if the network had lost it.
-  IBCOLL_TRY(datagrams_->send((*found)->handle.get(), peer_address(peer).datagram_number,
+  IBCOLL_TRY(datagrams_->send((*found)->handle.get(), addresses().of(peer).datagram_number,
                               std::as_bytes(std::span(&hello, 1))));
   return {};
 }

@@ -67,14 +67,18 @@ NetworkMemory RcTransport::memory(const NetworkLoad& load, const TransportOption
        .bytes = mlx5::completion_queue_bytes(receives + 1)},
       table_of_ranks("addresses of ranks", load.ranks, Connector::bytes_each_rank(),
                      "any rank may be connected to later, and nobody else knows where it is"),
+      {.part = MemoryPart::kTables,
+       .what = "ports that ranks use",
+       .bytes = load.machines * AddressBook::bytes_each_port()},
       table_of_ranks("peers of the transport", load.ranks, sizeof(std::unique_ptr<Peer>),
                      "completions find their peer by its rank"),
       table_of_ranks("signs of life", load.ranks, Responder::bytes_each_rank(),
                      "counted by rank, by a thread of its own"),
   };
-  memory.start_each_rank =
-      std::max(port_agreement_bytes_each_rank(), introduction_bytes_each_rank());
-  memory.longest_record = std::max(port_agreement_record(), introduction_record());
+  memory.start_bytes = std::max(port_agreement_bytes(load.ranks, load.machines),
+                                introduction_bytes(load.ranks, load.machines));
+  memory.start_told =
+      std::max(port_agreement_told(load.ranks, load.machines), introduction_told(load.ranks));
   return memory;
 }
 

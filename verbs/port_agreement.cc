@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <random>
 
+#include "engine/base/digest.h"
 #include "engine/base/log.h"
 #include "engine/transport/exchange.h"
 #include "verbs/lock_limit.h"
@@ -15,11 +17,17 @@ namespace ibcoll::verbs {
 
 namespace {
 
-/// What ranks tell each other.
+/// What ranks tell each other first.
 struct Start {
-  Offer offer;
-  uint64_t job = 0;
+  Digest offer;
+  uint64_t job = 0;  ///< rank 0's
+  int32_t numa_node = -1;
 };
+
+uint64_t random_number() {
+  std::random_device random;
+  return uint64_t{random()} << 32 | random();
+}
 
 tl::unexpected<Error> no_transport(const Error& error) {
   return fail(error.code, "no verbs transport: {}", error.message);
@@ -49,62 +57,88 @@ void tell_left_out(const Offer& offer, PortMask of_class, PortMask kept) {
   }
 }
 
-}  // namespace
-
-size_t port_agreement_bytes_each_rank() {
-  return exchange_bytes_each_rank<Start>() + sizeof(Offer);
+/// The ports that this rank can use.
+Result<std::vector<PortInfo>> own_ports(const Result<TransportOptions>& options, int ranks_here) {
+  if (!options) return tl::unexpected<Error>(options.error());
+  IBCOLL_ASSIGN(std::vector<PortInfo> ports, usable_ports(options->devices));
+  const auto lockable = lockable_bytes();  // raises the limit
+  const std::string limit = too_little_lockable(lockable, memory_bytes(), ranks_here);
+  if (!limit.empty() && options->may_decline) return fail(ErrorCode::kUnsupported, "{}", limit);
+  return ports;
 }
 
-size_t port_agreement_record() { return sizeof(ExchangeEnvelope<Start>); }
-
-Result<PortInfo> agree_on_port(Bootstrap& bootstrap, const Shape& shape,
-                               const std::vector<int>& machine_of,
-                               const Result<TransportOptions>& options, uint64_t job) {
-  const auto me = static_cast<size_t>(bootstrap.rank());
-  Result<std::vector<PortInfo>> ports = tl::unexpected<Error>(Error{});
-  if (options)
-    ports = usable_ports(options->devices);
+/// Collective: who has which ports to offer. `mine`: what this rank has, an error where it has
+/// none.
+Result<AgreedPort> tell_offers(Bootstrap& bootstrap, const Result<Offer>& mine, int numa_node) {
+  Result<Start> start = tl::unexpected<Error>(Error{});
+  if (mine)
+    start = Start{digest_of_value(*mine), bootstrap.rank() == 0 ? random_number() : 0, numa_node};
   else
-    ports = tl::unexpected<Error>(options.error());
-  if (ports) {
-    const auto lockable = lockable_bytes();  // raises the limit
-    const auto ranks = std::count(machine_of.begin(), machine_of.end(), machine_of[me]);
-    const std::string limit =
-        too_little_lockable(lockable, memory_bytes(), static_cast<int>(ranks));
-    if (!limit.empty() && options->may_decline) ports = fail(ErrorCode::kUnsupported, "{}", limit);
-  }
-  Result<Start> mine = tl::unexpected<Error>(Error{});
+    start = tl::unexpected<Error>(mine.error());
+  IBCOLL_ASSIGN(const std::vector<Start> started, exchange(bootstrap, "verbs", start));
+  std::vector<Digest> digests;
+  digests.reserve(started.size());
+  for (const Start& one : started) digests.push_back(one.offer);
+  const DistinctNumbers distinct = number_distinct(digests);
+  AgreedPort agreed;
+  agreed.job = started[0].job;
+  agreed.ranks.reserve(started.size());
+  for (size_t rank = 0; rank < started.size(); ++rank)
+    agreed.ranks.push_back({distinct.numbers[rank], started[rank].numa_node});
+  agreed.offers.resize(distinct.firsts.size());
+  IBCOLL_TRY(bootstrap.allgather_of(distinct.firsts, &*mine, sizeof *mine, agreed.offers.data()));
+  for (size_t i = 0; i < agreed.offers.size(); ++i) agreed.offers[i].first = distinct.firsts[i];
+  return agreed;
+}
+
+}  // namespace
+
+size_t port_agreement_bytes(uint64_t ranks, uint64_t machines) {
+  return ranks * (exchange_bytes_each_rank<Start>() + sizeof(RankPorts)) + machines * sizeof(Offer);
+}
+
+size_t port_agreement_told(uint64_t ranks, uint64_t machines) {
+  return std::max(ranks * sizeof(ExchangeEnvelope<Start>), machines * sizeof(Offer));
+}
+
+Result<AgreedPort> agree_on_port(Bootstrap& bootstrap, const Shape& shape,
+                                 const std::vector<int>& machine_of,
+                                 const Result<TransportOptions>& options) {
+  const auto me = static_cast<size_t>(bootstrap.rank());
+  const auto ranks_here = std::count(machine_of.begin(), machine_of.end(), machine_of[me]);
+  const Result<std::vector<PortInfo>> ports = own_ports(options, static_cast<int>(ranks_here));
+  Result<Offer> mine = tl::unexpected<Error>(Error{});
   if (ports)
-    mine = Start{
-        offer_of(*ports, machine_of[me], !options->devices.devices.empty(), options->numa_node),
-        job};
+    mine = offer_of(*ports, machine_of[me], !options->devices.devices.empty());
   else
     mine = tl::unexpected<Error>(ports.error());
-  IBCOLL_ASSIGN(const std::vector<Start> started, exchange(bootstrap, "verbs", mine));
-  std::vector<Offer> offers;
-  for (const Start& start : started) offers.push_back(start.offer);
+  IBCOLL_ASSIGN(AgreedPort agreed, tell_offers(bootstrap, mine, options ? options->numa_node : -1));
+  const std::vector<Offer>& offers = agreed.offers;
   const auto kept_class = keep_one_class(offers);
   if (!kept_class) return no_transport(kept_class.error());
   std::vector<PortMask> kept = *kept_class;
   const Stations stations = find_stations(offers, kept);
+  const auto own = static_cast<size_t>(agreed.ranks[me].offer);
+  const int station = stations.of_offer[own];
   if (std::any_of(kept.begin(), kept.end(),
                   [](PortMask mask) { return std::popcount(mask) > 1; })) {
-    IBCOLL_ASSIGN(
-        const std::vector<Heard> heard,
-        listen_around(bootstrap, stations, offers, *ports, started[0].job, options->may_decline));
+    IBCOLL_ASSIGN(const std::vector<Heard> heard,
+                  listen_around(bootstrap, stations, station, offers, *ports, agreed.job,
+                                options->may_decline));
     const auto joined = keep_one_network(stations, heard, offers);
     if (!joined) return no_transport(joined.error());
-    for (size_t rank = 0; rank < kept.size(); ++rank)
-      kept[rank] = (*joined)[static_cast<size_t>(stations.of_rank[rank])];
+    for (size_t i = 0; i < kept.size(); ++i)
+      kept[i] = (*joined)[static_cast<size_t>(stations.of_offer[i])];
   }
-  const auto station = static_cast<size_t>(stations.of_rank[me]);
-  if (stations.all[station].agent == bootstrap.rank()) {
-    tell_left_out(offers[me], (*kept_class)[me], kept[me]);
+  if (stations.all[static_cast<size_t>(station)].agent == bootstrap.rank()) {
+    tell_left_out(offers[own], (*kept_class)[own], kept[own]);
     if (ports->size() > kMaxPorts)
       log().warn("of {} RDMA ports the first {} are looked at: IBCOLL_DEVICES names others",
                  ports->size(), kMaxPorts);
   }
-  return (*ports)[choose_port(offers, kept, shape, bootstrap.rank())];
+  agreed.place = choose_port(offers, kept, agreed.ranks, shape, bootstrap.rank());
+  agreed.port = (*ports)[agreed.place];
+  return agreed;
 }
 
 }  // namespace ibcoll::verbs

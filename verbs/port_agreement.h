@@ -6,18 +6,27 @@
 #include "engine/bootstrap/bootstrap.h"
 #include "engine/schedule/shape.h"
 #include "verbs/device.h"
+#include "verbs/port_choice.h"
 #include "verbs/transport.h"
 
 namespace ibcoll::verbs {
 
-/// Collective over the job; fails on all ranks alike. The port of this rank. `job` differs between
-/// jobs; rank 0's counts.
-Result<PortInfo> agree_on_port(Bootstrap& bootstrap, const Shape& shape,
-                               const std::vector<int>& machine_of,
-                               const Result<TransportOptions>& options, uint64_t job);
+struct AgreedPort {
+  PortInfo port;                 ///< of this rank
+  size_t place = 0;              ///< of it in the rank's offer
+  uint64_t job = 0;              ///< the same on all ranks, another for each job
+  std::vector<Offer> offers;     ///< of all ranks
+  std::vector<RankPorts> ranks;  ///< which of them is whose
+};
 
-/// Meanwhile: what a rank holds for each rank of the job, and the record that it tells all of them.
-size_t port_agreement_bytes_each_rank();
-size_t port_agreement_record();
+/// Collective over the job; fails on all ranks alike. What many ranks have to offer travels once.
+Result<AgreedPort> agree_on_port(Bootstrap& bootstrap, const Shape& shape,
+                                 const std::vector<int>& machine_of,
+                                 const Result<TransportOptions>& options);
+
+/// Bytes that a rank holds meanwhile, of so many ranks on so many machines. Also those that rank 0
+/// passes on between them: with each rank's record, or with the offers.
+size_t port_agreement_bytes(uint64_t ranks, uint64_t machines);
+size_t port_agreement_told(uint64_t ranks, uint64_t machines);
 
 }  // namespace ibcoll::verbs

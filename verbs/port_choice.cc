@@ -46,12 +46,11 @@ std::string names_of(const Offer& offer, PortMask mask) {
 
 /// Of a rank's ports those on the NUMA node it runs on, or on one that is not known; all of them
 /// where there is none.
-PortMask near_ports(const Offer& offer, PortMask kept) {
+PortMask near_ports(const Offer& offer, PortMask kept, int numa_node) {
   PortMask near = 0;
   for (size_t i = 0; i < offer.all().size(); ++i) {
     const int32_t node = offer.ports[i].numa_node;
-    if (has(kept, i) && (offer.numa_node < 0 || node < 0 || node == offer.numa_node))
-      near |= PortMask{1} << i;
+    if (has(kept, i) && (numa_node < 0 || node < 0 || node == numa_node)) near |= PortMask{1} << i;
   }
   return near != 0 ? near : kept;
 }
@@ -60,16 +59,16 @@ PortMask near_ports(const Offer& offer, PortMask kept) {
 struct LayerChoice {
   std::vector<PortMask> kept;
   uint64_t least_mbps = UINT64_MAX;
-  int without = -1;  ///< a rank that has none
+  const Offer* without = nullptr;  ///< the first that has none
 };
 
 LayerChoice with_layer(std::span<const Offer> offers, bool ethernet) {
   LayerChoice choice;
-  for (size_t rank = 0; rank < offers.size(); ++rank) {
-    choice.kept.push_back(fastest(offers[rank], ethernet));
-    const uint64_t rate = rate_of(offers[rank], choice.kept.back());
+  for (const Offer& offer : offers) {
+    choice.kept.push_back(fastest(offer, ethernet));
+    const uint64_t rate = rate_of(offer, choice.kept.back());
     choice.least_mbps = std::min(choice.least_mbps, rate);
-    if (rate == 0 && choice.without < 0) choice.without = static_cast<int>(rank);
+    if (rate == 0 && choice.without == nullptr) choice.without = &offer;
   }
   return choice;
 }
@@ -96,11 +95,10 @@ class Groups {
 
 }  // namespace
 
-Offer offer_of(std::span<const PortInfo> ports, int machine, bool named, int numa_node) {
+Offer offer_of(std::span<const PortInfo> ports, int machine, bool named) {
   Offer offer;
   offer.machine = machine;
   offer.named = named;
-  offer.numa_node = numa_node;
   for (const PortInfo& port : ports.first(std::min(ports.size(), size_t{kMaxPorts}))) {
     PortOffer& entry = offer.ports[static_cast<size_t>(offer.count++)];
     port.name().copy(entry.name, sizeof entry.name - 1);
@@ -113,12 +111,12 @@ Offer offer_of(std::span<const PortInfo> ports, int machine, bool named, int num
 
 Result<std::vector<PortMask>> keep_one_class(std::span<const Offer> offers) {
   LayerChoice infiniband = with_layer(offers, false), roce = with_layer(offers, true);
-  if (infiniband.without >= 0 && roce.without >= 0) {
-    const auto a = static_cast<size_t>(infiniband.without), b = static_cast<size_t>(roce.without);
+  if (infiniband.without != nullptr && roce.without != nullptr) {
+    const Offer &a = *infiniband.without, &b = *roce.without;
     return fail(ErrorCode::kUnsupported,
                 "rank {} has ports of RoCE only ({}) and rank {} of InfiniBand only ({}), which "
                 "don't reach each other",
-                a, names_of(offers[a], ~PortMask{0}), b, names_of(offers[b], ~PortMask{0}));
+                a.first, names_of(a, ~PortMask{0}), b.first, names_of(b, ~PortMask{0}));
   }
   return infiniband.least_mbps >= roce.least_mbps ? infiniband.kept : roce.kept;
 }
@@ -171,12 +169,12 @@ std::vector<std::string> left_out_here(std::span<const PortInfo> ports,
 Stations find_stations(std::span<const Offer> offers, std::span<const PortMask> kept) {
   Stations stations;
   std::map<std::tuple<int32_t, PortMask, std::string>, int> known;
-  for (size_t rank = 0; rank < offers.size(); ++rank) {
+  for (size_t i = 0; i < offers.size(); ++i) {
     const auto [station, fresh] =
-        known.try_emplace({offers[rank].machine, kept[rank], names_of(offers[rank], kept[rank])},
+        known.try_emplace({offers[i].machine, kept[i], names_of(offers[i], kept[i])},
                           static_cast<int>(stations.all.size()));
-    if (fresh) stations.all.push_back({static_cast<Rank>(rank), kept[rank]});
-    stations.of_rank.push_back(station->second);
+    if (fresh) stations.all.push_back({offers[i].first, kept[i], i});
+    stations.of_offer.push_back(station->second);
   }
   return stations;
 }
@@ -202,7 +200,7 @@ Result<std::vector<PortMask>> keep_one_network(const Stations& stations,
     return mask;
   };
   const auto offer = [&](size_t station) -> const Offer& {
-    return offers[static_cast<size_t>(stations.all[station].agent)];
+    return offers[stations.all[station].offer];
   };
   std::vector<PortMask> best;
   uint64_t best_rate = 0;
@@ -236,22 +234,28 @@ Result<std::vector<PortMask>> keep_one_network(const Stations& stations,
 }
 
 size_t choose_port(std::span<const Offer> offers, std::span<const PortMask> kept,
-                   const Shape& shape, Rank me) {
-  const auto near_names = [&](Rank rank) {
-    const auto index = static_cast<size_t>(rank);
-    return names_of(offers[index], near_ports(offers[index], kept[index]));
+                   std::span<const RankPorts> ranks, const Shape& shape, Rank me) {
+  const auto offer_index = [&](Rank rank) {
+    return static_cast<size_t>(ranks[static_cast<size_t>(rank)].offer);
   };
-  const Offer& mine = offers[static_cast<size_t>(me)];
+  const auto near_of = [&](Rank rank) {
+    const size_t index = offer_index(rank);
+    return near_ports(offers[index], kept[index], ranks[static_cast<size_t>(rank)].numa_node);
+  };
+  const auto near_names = [&](Rank rank) {
+    return names_of(offers[offer_index(rank)], near_of(rank));
+  };
+  const Offer& mine = offers[offer_index(me)];
   const std::string wanted = near_names(me);
   std::set<int> servers;  // of this machine
   std::ptrdiff_t place = 0;
   for (Rank rank = 0; rank < shape.ranks(); ++rank) {
-    if (offers[static_cast<size_t>(rank)].machine != mine.machine) continue;
+    if (offers[offer_index(rank)].machine != mine.machine) continue;
     servers.insert(shape.server_of(rank));
     if (rank < me && shape.same_server(rank, me) && near_names(rank) == wanted) ++place;
   }
   if (servers.size() > 1) place = std::distance(servers.begin(), servers.find(shape.server_of(me)));
-  const PortMask near = near_ports(mine, kept[static_cast<size_t>(me)]);
+  const PortMask near = near_of(me);
   std::ptrdiff_t skip = place % std::popcount(near);
   size_t port = 0;
   while (!has(near, port) || skip-- > 0) ++port;

@@ -19,18 +19,20 @@ inline constexpr int kMaxPorts = 16;
 /// Bit i: the i-th port of a rank.
 using PortMask = uint32_t;
 
-/// What a rank offers. Travels as bytes.
+/// The ports that ranks of a machine have to offer: all of them the same, as a rule, so that a job
+/// has about as many offers as machines. Travels as bytes.
 struct PortOffer {
   char name[32] = "";
   uint64_t rate_mbps = 0;
   int32_t numa_node = -1;
   PortAddress address;
+  uint32_t reserved = 0;
 };
 struct Offer {
   int32_t count = 0;
   int32_t machine = 0;
-  uint32_t named = 0;      ///< the user said which ports: their speeds are his to choose
-  int32_t numa_node = -1;  ///< where the rank runs; -1: on several, or not known
+  uint32_t named = 0;  ///< the user said which ports: their speeds are his to choose
+  Rank first = 0;      ///< the lowest rank that has this offer; 0 until that is known
   std::array<PortOffer, kMaxPorts> ports{};
 
   std::span<const PortOffer> all() const {
@@ -38,11 +40,17 @@ struct Offer {
   }
 };
 /// Of the first kMaxPorts ports.
-Offer offer_of(std::span<const PortInfo> ports, int machine, bool named, int numa_node = -1);
+Offer offer_of(std::span<const PortInfo> ports, int machine, bool named);
 
-/// The ports of one link layer, which every rank has, and of those each rank's fastest; one mask a
-/// rank. Where there is a choice of link layers, the one that gives the rank with least of it most.
-/// The error names two ranks that have none in common.
+/// What is each rank's own.
+struct RankPorts {
+  int32_t offer = 0;       ///< an index
+  int32_t numa_node = -1;  ///< where the rank runs; -1: on several, or not known
+};
+
+/// The ports of one link layer, which every rank has, and of those each rank's fastest; one mask an
+/// offer. Where there is a choice of link layers, the one that gives the rank with least of it
+/// most. The error names two ranks that have none in common.
 Result<std::vector<PortMask>> keep_one_class(std::span<const Offer> offers);
 
 /// Why each port outside a mask that keep_one_class() gave is left out; empty of those inside it.
@@ -57,11 +65,12 @@ std::vector<std::string> left_out_here(std::span<const PortInfo> ports,
 struct Station {
   Rank agent = -1;
   PortMask ports = 0;
+  size_t offer = 0;  ///< the agent's, an index
 };
-/// In order of their agents; `of_rank`: each rank's, an index.
+/// In order of their agents; `of_offer`: that of the ranks with each offer, an index.
 struct Stations {
   std::vector<Station> all;
-  std::vector<int> of_rank;
+  std::vector<int> of_offer;
 };
 Stations find_stations(std::span<const Offer> offers, std::span<const PortMask> kept);
 
@@ -80,6 +89,6 @@ Result<std::vector<PortMask>> keep_one_network(const Stations& stations,
 /// whatever cores the other ranks of the server are bound to. Emulated servers: the machine's i-th
 /// server gets the i-th port.
 size_t choose_port(std::span<const Offer> offers, std::span<const PortMask> kept,
-                   const Shape& shape, Rank me);
+                   std::span<const RankPorts> ranks, const Shape& shape, Rank me);
 
 }  // namespace ibcoll::verbs

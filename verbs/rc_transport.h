@@ -37,10 +37,11 @@ class RcTransport final : public NetworkTransport {
                                                    const JobPlace& place);
   /// What it takes of memory on a ConnectX, without looking at this machine.
   static NetworkMemory memory(const NetworkLoad& load, const TransportOptions& options);
-  RankAddress address() const;
+  /// Where peers reach this rank, at a port of which they know.
+  RankAddress address(size_t port) const;
   /// Nothing fails where registrations can't be kept, so nobody would look for the reason.
   void warn_of_registrations() const;
-  void connect_job(Bootstrap& bootstrap, uint64_t job, std::vector<RankAddress> addresses);
+  void connect_job(Bootstrap& bootstrap, uint64_t job, AddressBook addresses);
   ~RcTransport() override;
 
   const char* name() const override { return "verbs"; }

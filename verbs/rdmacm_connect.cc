@@ -168,8 +168,8 @@ class CmConnector final : public Connector {
     rdma_cm_id* id = attempt(peer).get();
     auto service = static_cast<uint8_t>(device_.port().traffic_class);
     if (service != 0) rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &service, 1);
-    const RankAddress& there = peer_address(peer);
-    sockaddr_storage from = own_ip(), to = ip_of(there.port.gid, there.service_port);
+    sockaddr_storage from = own_ip();
+    sockaddr_storage to = ip_of(addresses().port(peer).gid, addresses().of(peer).service_port);
     if (rdma_resolve_addr(id, generic(from), generic(to), kResolveMs) == 0) return {};
     return failed(peer, connection, errno, now_ns);
   }

@@ -129,24 +129,23 @@ Heard all_of(PortMask here, PortMask before, bool own) {
 
 }  // namespace
 
-Result<std::vector<Heard>> listen_around(Bootstrap& bootstrap, const Stations& stations,
+Result<std::vector<Heard>> listen_around(Bootstrap& bootstrap, const Stations& stations, int here,
                                          std::span<const Offer> offers,
                                          std::span<const PortInfo> ports, uint64_t job,
                                          bool may_decline) {
-  const auto me = static_cast<size_t>(bootstrap.rank());
   const auto count = static_cast<int>(stations.all.size());
-  const int here = stations.of_rank[me];
   const int next = (here + 1) % count, before = (here + count - 1) % count;
   const auto station = [&](int index) { return stations.all[static_cast<size_t>(index)]; };
   const bool agent = station(here).agent == bootstrap.rank();
-  const auto next_agent = static_cast<size_t>(station(next).agent);
+  std::vector<Rank> agents;
+  for (const Station& one : stations.all) agents.push_back(one.agent);
 
   Agent own(job, here, station(here).ports);
   Result<Ears> mine = agent ? own.open(ports) : Result<Ears>(Ears{});
   if (!mine) mine = tl::unexpected<Error>(declined(mine.error(), may_decline));
-  IBCOLL_ASSIGN(const std::vector<Ears> ears, exchange(bootstrap, "verbs", mine));
+  IBCOLL_ASSIGN(const std::vector<Ears> ears, exchange_of(bootstrap, "verbs", agents, mine));
   const Status looked =
-      agent ? own.look_for(offers[next_agent], station(next).ports, count == 1) : Status{};
+      agent ? own.look_for(offers[station(next).offer], station(next).ports, count == 1) : Status{};
 
   std::vector<Heard> heard(static_cast<size_t>(count)), expected;
   for (int index = 0; index < count; ++index)
@@ -158,15 +157,13 @@ Result<std::vector<Heard>> listen_around(Bootstrap& bootstrap, const Stations& s
     IBCOLL_TRY(bootstrap.barrier());
     Status done = looked;
     if (agent && done) {
-      done = own.call(ears[next_agent], heard[static_cast<size_t>(next)]);
+      done = own.call(ears[static_cast<size_t>(next)], heard[static_cast<size_t>(next)]);
       std::this_thread::sleep_for(kFirstRound * (1 << round));
       if (done) done = own.listen(before, heard_here);
     }
     const Result<Heard> told =
         done ? Result<Heard>(heard_here) : tl::unexpected<Error>(done.error());
-    IBCOLL_ASSIGN(const std::vector<Heard> rows, exchange(bootstrap, "verbs", told));
-    for (size_t index = 0; index < heard.size(); ++index)
-      heard[index] = rows[static_cast<size_t>(stations.all[index].agent)];
+    IBCOLL_ASSIGN(heard, exchange_of(bootstrap, "verbs", agents, told));
   }
   return heard;
 }

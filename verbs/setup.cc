@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <random>
 
 #include "engine/base/config.h"
 #include "engine/base/log.h"
@@ -33,21 +32,10 @@ JobPlace place_of(const Shape& shape, Rank me, const std::vector<int>& machine_o
   return place;
 }
 
-/// What ranks tell each other of the transports they have opened.
-struct Introduction {
-  RankAddress address;
-  uint64_t job = 0;  ///< rank 0's counts
-};
-
-uint64_t random_number() {
-  std::random_device random;
-  return uint64_t{random()} << 32 | random();
-}
-
 /// What ranks that have opened their transports find wrong with each other.
-Status check(const std::vector<Introduction>& all) {
+Status check(const std::vector<RankAddress>& all) {
   for (size_t rank = 1; rank < all.size(); ++rank) {
-    if ((all[rank].address.service_port == 0) != (all[0].address.service_port == 0))
+    if ((all[rank].service_port == 0) != (all[0].service_port == 0))
       return fail(ErrorCode::kMismatch,
                   "no verbs transport: ranks 0 and {} differ in IBCOLL_CONNECT", rank);
   }
@@ -56,11 +44,13 @@ Status check(const std::vector<Introduction>& all) {
 
 }  // namespace
 
-size_t introduction_bytes_each_rank() {
-  return exchange_bytes_each_rank<Introduction>() + sizeof(RankAddress);
+/// The offers are known until the address book is made.
+size_t introduction_bytes(uint64_t ranks, uint64_t machines) {
+  return ranks * (exchange_bytes_each_rank<RankAddress>() + sizeof(RankPorts)) +
+         machines * (sizeof(Offer) + AddressBook::bytes_each_port());
 }
 
-size_t introduction_record() { return sizeof(ExchangeEnvelope<Introduction>); }
+size_t introduction_told(uint64_t ranks) { return ranks * sizeof(ExchangeEnvelope<RankAddress>); }
 
 Result<TransportOptions> TransportOptions::from_environment() {
   TransportOptions options;
@@ -132,10 +122,9 @@ Result<std::unique_ptr<RcTransport>> RcTransport::open(const PortInfo& port,
 
 RcTransport::~RcTransport() = default;
 
-RankAddress RcTransport::address() const {
+RankAddress RcTransport::address(size_t port) const {
   RankAddress address;
-  address.port = address_of(device_.port());
-  device_.port().name().copy(address.port_name, sizeof address.port_name - 1);
+  address.port = static_cast<uint32_t>(port);
   address.responder_number = responder_->number();
   connector_->introduce(address);
   return address;
@@ -149,12 +138,11 @@ void RcTransport::warn_of_registrations() const {
         reason);
 }
 
-void RcTransport::connect_job(Bootstrap& bootstrap, uint64_t job,
-                              std::vector<RankAddress> addresses) {
+void RcTransport::connect_job(Bootstrap& bootstrap, uint64_t job, AddressBook addresses) {
   bootstrap_ = &bootstrap;
   me_ = bootstrap.rank();
-  peers_.resize(addresses.size());
-  responder_->start(me_, job, static_cast<int>(addresses.size()));
+  peers_.resize(addresses.ranks());
+  responder_->start(me_, job, static_cast<int>(addresses.ranks()));
   connector_->start(me_, job, std::move(addresses),
                     {&send_completions_, arrivals_.get(), receives_.get()});
 }
@@ -162,21 +150,20 @@ void RcTransport::connect_job(Bootstrap& bootstrap, uint64_t job,
 Result<std::unique_ptr<NetworkTransport>> create_transport(
     Bootstrap& bootstrap, const Shape& shape, const std::vector<int>& machine_of,
     const Result<TransportOptions>& options) {
-  const uint64_t job = random_number();
-  IBCOLL_ASSIGN(const PortInfo port, agree_on_port(bootstrap, shape, machine_of, options, job));
+  IBCOLL_ASSIGN(const AgreedPort agreed, agree_on_port(bootstrap, shape, machine_of, options));
   const JobPlace place = place_of(shape, bootstrap.rank(), machine_of);
-  Result<std::unique_ptr<RcTransport>> transport = RcTransport::open(port, *options, place);
-  Result<Introduction> mine = tl::unexpected<Error>(Error{});
+  Result<std::unique_ptr<RcTransport>> transport = RcTransport::open(agreed.port, *options, place);
+  Result<RankAddress> mine = tl::unexpected<Error>(Error{});
   if (transport)
-    mine = Introduction{(*transport)->address(), job};
+    mine = (*transport)->address(agreed.place);
   else
     mine = tl::unexpected<Error>(declined(transport.error(), options->may_decline));
   if (transport && place.on_machine == 0) (*transport)->warn_of_registrations();
-  IBCOLL_ASSIGN(const std::vector<Introduction> all, exchange(bootstrap, "verbs", mine));
+  IBCOLL_ASSIGN(std::vector<RankAddress> all, exchange(bootstrap, "verbs", mine));
   IBCOLL_TRY(check(all));
-  std::vector<RankAddress> addresses;
-  for (const Introduction& other : all) addresses.push_back(other.address);
-  (*transport)->connect_job(bootstrap, all[0].job, std::move(addresses));
+  (*transport)
+      ->connect_job(bootstrap, agreed.job,
+                    AddressBook(agreed.offers, agreed.ranks, std::move(all)));
   return std::unique_ptr<NetworkTransport>(std::move(*transport));
 }
 

@@ -40,10 +40,10 @@ struct TransportOptions {
   static Result<TransportOptions> from_environment();
 };
 
-/// While a transport is created: what a rank holds for each rank of the job, and the record that it
-/// tells all of them.
-size_t introduction_bytes_each_rank();
-size_t introduction_record();
+/// When a transport is created, of so many ranks on so many machines: bytes that a rank holds
+/// meanwhile, and those that rank 0 passes on at a time.
+size_t introduction_bytes(uint64_t ranks, uint64_t machines);
+size_t introduction_told(uint64_t ranks);
 
 /// Collective over the job; fails on all ranks alike, naming the first rank that can't, be it only
 /// that its options could not be read. `machine_of`: each rank's machine. A rank uses one port. Of

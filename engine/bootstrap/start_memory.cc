@@ -26,14 +26,17 @@ MemoryItems bootstrap_memory(const JobSize& job) {
 uint64_t start_bytes(const JobSize& job, const StartRecords& records, uint64_t of_transport) {
   const uint64_t throughout = records.first + sizeof(int);
   const uint64_t regions = SharedRegion::start_bytes_each_rank(records.regions);
-  return static_cast<uint64_t>(job.ranks) *
-         (throughout + std::max<uint64_t>({records.first, regions, of_transport}));
+  const auto ranks = static_cast<uint64_t>(job.ranks);
+  return ranks * throughout +
+         std::max<uint64_t>({ranks * records.first, ranks * regions, of_transport});
 }
 
 uint64_t start_root_bytes(const JobSize& job, const StartRecords& records) {
-  const uint64_t longest = std::max<uint64_t>(
-      {records.first, SharedRegion::longest_record(records.regions), records.of_transport});
-  return ControlAgent::root_bytes(job.ranks, job.machines, job.ranks_here, longest);
+  const auto ranks = static_cast<uint64_t>(job.ranks);
+  const uint64_t most = std::max<uint64_t>({ranks * records.first,
+                                            ranks * SharedRegion::longest_record(records.regions),
+                                            records.of_transport});
+  return ControlAgent::root_bytes(job.ranks, job.machines, job.ranks_here, most);
 }
 
 }  // namespace ibcoll

@@ -17,14 +17,14 @@ struct JobSize {
 struct StartRecords {
   size_t first = 0;           ///< bytes of the first record
   size_t regions = 0;         ///< that are made at a time
-  uint64_t of_transport = 0;  ///< bytes of the longest of the transport's
+  uint64_t of_transport = 0;  ///< bytes that all give to one of the transport's, at most
 };
 
 /// What a rank keeps.
 MemoryItems bootstrap_memory(const JobSize& job);
 
-/// What it holds while it starts, and malloc may keep. `of_transport`: bytes for each rank of the
-/// job that the transport holds meanwhile.
+/// What it holds while it starts, and malloc may keep. `of_transport`: bytes that the transport
+/// holds meanwhile.
 uint64_t start_bytes(const JobSize& job, const StartRecords& records, uint64_t of_transport);
 
 /// What rank 0 holds on top, in a job that a launcher has started on several machines: what it

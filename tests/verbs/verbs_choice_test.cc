@@ -22,6 +22,7 @@
 #include <optional>
 
 #include "tests/verbs/lock_privilege.h"
+#include "verbs/address_book.h"
 #include "verbs/gid_choice.h"
 #include "verbs/lock_limit.h"
 #include "verbs/port_choice.h"
@@ -51,7 +52,9 @@ PortInfo port(const std::string& device, bool ethernet, uint64_t rate_mbps) {
 }
 
 Offer offer(const std::vector<PortInfo>& ports, int machine = 0, bool named = false) {
-  return offer_of(ports, machine, named);
+  Offer offer = offer_of(ports, machine, named);
+  offer.first = machine;
+  return offer;
 }
 
 TEST(VerbsPortChoice, TheFastestOfEachMachineAreKept) {
@@ -156,7 +159,7 @@ TEST(VerbsNetworkChoice, PortsOfOneMachineAreTriedOnEachOther) {
       4, offer({port("a0", kRoce, 1000), port("a1", kRoce, 1000), port("a2", kRoce, 1000)}));
   const Stations stations = find_stations(offers, std::vector<PortMask>(4, 0b111));
   ASSERT_EQ(stations.all.size(), 1u);
-  EXPECT_THAT(stations.of_rank, ElementsAre(0, 0, 0, 0));
+  EXPECT_THAT(stations.of_offer, ElementsAre(0, 0, 0, 0));
   const std::vector<Heard> heard = {{0, 0, 0b010}};
   EXPECT_THAT(*keep_one_network(stations, heard, offers), ElementsAre(0b110u));
 }
@@ -170,12 +173,13 @@ std::vector<size_t> dealt(const std::vector<int>& rank_nodes, const std::vector<
     ports.push_back(port(fmt::format("a{}", i), kInfiniBand, 1000));
     ports.back().numa_node = port_nodes[i];
   }
-  std::vector<Offer> offers;
-  for (const int node : rank_nodes) offers.push_back(offer_of(ports, 0, false, node));
-  const std::vector<PortMask> kept(offers.size(), (PortMask{1} << ports.size()) - 1);
+  const Offer all = offer(ports);
+  const PortMask kept = (PortMask{1} << ports.size()) - 1;
+  std::vector<RankPorts> ranks;
+  for (const int node : rank_nodes) ranks.push_back({0, node});
   std::vector<size_t> used;
   for (Rank rank = 0; rank < shape.ranks(); ++rank)
-    used.push_back(choose_port(offers, kept, shape, rank));
+    used.push_back(choose_port({&all, 1}, {&kept, 1}, ranks, shape, rank));
   return used;
 }
 
@@ -201,6 +205,28 @@ TEST(VerbsPortOfARank, IsThatOfItsServerWhereServersAreEmulated) {
   EXPECT_THAT(dealt({-1, -1, -1, -1, -1, -1}, {-1, -1, -1},
                     *Shape::from_layout(std::vector{2, 1, 3}, Placement::kBlock)),
               ElementsAre(0, 0, 1, 2, 2, 2));
+}
+
+TEST(VerbsAddressBook, GivesEachRankThePortThatItUses) {
+  std::vector<Offer> offers = {offer({port("a0", kInfiniBand, 1), port("a1", kInfiniBand, 1)}),
+                               offer({port("b0", kInfiniBand, 1)}, 1)};
+  offers[0].ports[1].address.lid = 7;
+  offers[1].ports[0].address.lid = 9;
+  const std::vector<RankPorts> ranks = {{0, -1}, {1, -1}, {0, -1}, {0, -1}};
+  const AddressBook book(offers, ranks,
+                         {{1, 10, 20, 0}, {0, 11, 21, 0}, {0, 12, 22, 0}, {1, 13, 23, 5}});
+  ASSERT_EQ(book.ranks(), 4u);
+  std::vector<std::string> names;
+  std::vector<int> lids;
+  for (Rank rank = 0; rank < 4; ++rank) {
+    names.emplace_back(book.port_name(rank));
+    lids.push_back(book.port(rank).lid);
+  }
+  EXPECT_THAT(names, ElementsAre("a1:1", "b0:1", "a0:1", "a1:1"));
+  EXPECT_THAT(lids, ElementsAre(7, 9, 0, 7));
+  EXPECT_EQ(book.of(3).datagram_number, 13u);
+  EXPECT_EQ(book.of(1).responder_number, 21u);
+  EXPECT_EQ(book.of(3).service_port, 5);
 }
 
 PortInfo with_gid(PortInfo info, uint8_t subnet, uint8_t number) {

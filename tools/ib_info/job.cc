@@ -329,15 +329,16 @@ class JobMemory {
   }
 
   Status collect() {
+    const JobSize size{.ranks = shape_.ranks(),
+                       .machines = question_.transport == kLoopback ? 1 : shape_.servers(),
+                       .ranks_here = on_machine()};
+    load_.network.machines = static_cast<uint64_t>(size.machines);
     if (shape_.servers() > 1) {
       Result<NetworkMemory> network = network_memory(question_.transport, load_.network);
       if (!network)
         return fail(ErrorCode::kInvalidArgument, "--transport: {}", network.error().message);
       network_ = std::move(*network);
     }
-    const JobSize size{.ranks = shape_.ranks(),
-                       .machines = question_.transport == kLoopback ? 1 : shape_.servers(),
-                       .ranks_here = on_machine()};
     std::set<Collective> collectives;
     for (const PlannedCall& call : calls_) collectives.insert(call.collective);
     for (const MemoryItems& more :
@@ -351,8 +352,8 @@ class JobMemory {
         {.part = MemoryPart::kCalls, .what = "scratch of programs", .bytes = load_.scratch});
     const StartRecords records{.first = JobStart::record_bytes(),
                                .regions = OpenedJob::kRegions,
-                               .of_transport = network_.longest_record};
-    start_ = start_bytes(size, records, network_.start_each_rank);
+                               .of_transport = network_.start_told};
+    start_ = start_bytes(size, records, network_.start_bytes);
     start_root_ = start_root_bytes(size, records);
     return {};
   }
