@@ -108,13 +108,11 @@ SharedRegion::Request Transport::region(Rank rank, const Shape& shape, const Opt
   const auto ranks = static_cast<size_t>(shape.server_size(server));
   // Everything but rings and heaps; those get memory as they are used, and an error where there is
   // none.
-  const auto prepare = [ranks, me = shape.local_of(rank),
-                        limits = options.limits](SharedRegion& region) -> Status {
+  const auto prepare = [ranks, me = shape.local_of(rank)](SharedRegion& region) -> Status {
     const Layout layout = Layout::of(region, ranks);
     if (me == 0) {
       IBCOLL_TRY(region.reserve(0, layout.gates));
       IBCOLL_TRY(Gates(region, layout.gates, me, ranks).prepare());
-      *layout.limits_in(region) = limits;
     }
     const auto local = static_cast<size_t>(me);
     IBCOLL_TRY(region.reserve(layout.mails + local * layout.mail_bytes, layout.mail_bytes));
@@ -176,8 +174,10 @@ Result<std::unique_ptr<Transport>> Transport::create(Bootstrap& bootstrap, const
     p.mails =
         MailQueue(base + layout.mails + peer * layout.mail_bytes, NetworkTransport::kMaxMailBytes);
   }
-  self->set_limits(*layout.limits_in(self->region_), layout.ring.payload_bytes);
+  if (me == 0) *layout.limits_in(self->region_) = options.limits;
   IBCOLL_TRY(self->probe_private_reads(bootstrap, layout));
+  // The ranks have met since the first one wrote these.
+  self->set_limits(*layout.limits_in(self->region_), layout.ring.payload_bytes);
   heed_bells(bells);
   return self;
 }

@@ -53,10 +53,10 @@ struct LocalLoad {
 class Transport final : public LocalTransport {
  public:
   /// What the ranks of a server share. Heaps are as large as the smallest that one of them asks
-  /// for; the first one's limits apply to all.
+  /// for. The limits need not be known yet.
   static SharedRegion::Request region(Rank rank, const Shape& shape, const Options& options);
   /// Collective over all ranks of the job. `bells`: one a rank of the job. `region`: what has been
-  /// made as region() asks for it.
+  /// made as region() asks for it. The first one's limits apply to all of a server.
   static Result<std::unique_ptr<Transport>> create(Bootstrap& bootstrap, const Shape& shape,
                                                    std::span<Bell> bells, const Options& options,
                                                    SharedRegion region);
