@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -16,6 +17,15 @@
 
 namespace ibcoll {
 namespace {
+
+/// The kernel's boot id.
+using BootId = std::array<char, 40>;
+
+BootId boot_id() {
+  BootId id{};
+  std::ifstream("/proc/sys/kernel/random/boot_id").read(id.data(), id.size() - 1);
+  return id;
+}
 
 uint64_t namespace_number(const char* path) {
   struct stat info {};
@@ -61,12 +71,16 @@ uint64_t cgroup_memory_left() {
 }  // namespace
 
 MachineId this_machine() {
-  MachineId id;
-  std::ifstream("/proc/sys/kernel/random/boot_id").read(id.boot.data(), id.boot.size() - 1);
-  id.pid_namespace = namespace_number("/proc/self/ns/pid");
-  id.net_namespace = namespace_number("/proc/self/ns/net");
-  return id;
+  struct {
+    BootId boot;
+    uint64_t pids, sockets;
+  } const machine{boot_id(), pid_namespace(), namespace_number("/proc/self/ns/net")};
+  return digest_of_value(machine);
 }
+
+Digest this_kernel() { return digest_of_value(boot_id()); }
+
+uint64_t pid_namespace() { return namespace_number("/proc/self/ns/pid"); }
 
 uint64_t process_start(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
@@ -84,30 +98,38 @@ uint64_t process_start(pid_t pid) {
   return rest ? start : 0;
 }
 
-ProcessPlace this_place() {
-  ProcessPlace place{this_machine(), getpid(), process_start(getpid()), {}};
+ProcessPlace this_place(Rank rank) {
+  ProcessPlace place{{rank, getpid(), process_start(getpid())}, {}};
   if (sched_getaffinity(0, sizeof place.processors, &place.processors) != 0)
     CPU_SET(0, &place.processors);  // more processors than a set holds: count too few
   return place;
 }
 
-Result<std::vector<ProcessPlace>> exchange_places(Bootstrap& bootstrap) {
-  const ProcessPlace mine = this_place();
-  std::vector<ProcessPlace> places(static_cast<size_t>(bootstrap.size()));
-  IBCOLL_TRY(bootstrap.allgather(&mine, sizeof mine, places.data()));
-  return places;
+std::vector<WatchedProcess> processes_at(std::span<const ProcessPlace> places) {
+  std::vector<WatchedProcess> processes;
+  processes.reserve(places.size());
+  for (const ProcessPlace& place : places) processes.push_back(place.process);
+  return processes;
 }
 
-std::vector<int> machine_of_ranks(const std::vector<ProcessPlace>& places) {
-  std::vector<int> machine_of;
+Result<JobPlaces> exchange_places(Bootstrap& bootstrap) {
+  struct Record {
+    MachineId machine;
+    ProcessPlace place;
+  };
+  const Record mine{this_machine(), this_place(bootstrap.rank())};
+  std::vector<Record> all(static_cast<size_t>(bootstrap.size()));
+  IBCOLL_TRY(bootstrap.allgather(&mine, sizeof mine, all.data()));
+  const MachineId own = all[static_cast<size_t>(bootstrap.rank())].machine;
+  JobPlaces places;
   std::vector<MachineId> machines;
-  machine_of.reserve(places.size());
-  for (const ProcessPlace& place : places) {
-    const auto known = std::find(machines.begin(), machines.end(), place.machine);
-    machine_of.push_back(static_cast<int>(known - machines.begin()));
-    if (known == machines.end()) machines.push_back(place.machine);
+  machines.reserve(all.size());
+  for (const Record& record : all) {
+    machines.push_back(record.machine);
+    if (record.machine == own) places.here.push_back(record.place);
   }
-  return machine_of;
+  places.machines = number_distinct(machines).numbers;
+  return places;
 }
 
 int own_numa_node() {
@@ -123,17 +145,11 @@ int own_numa_node() {
   return found;
 }
 
-bool oversubscribed(const std::vector<ProcessPlace>& places, const std::vector<int>& machines,
-                    int machine) {
+bool oversubscribed(std::span<const ProcessPlace> places) {
   cpu_set_t all;
   CPU_ZERO(&all);
-  int ranks = 0;
-  for (size_t i = 0; i < places.size(); ++i) {
-    if (machines[i] != machine) continue;
-    ++ranks;
-    CPU_OR(&all, &all, &places[i].processors);
-  }
-  return ranks > CPU_COUNT(&all);
+  for (const ProcessPlace& place : places) CPU_OR(&all, &all, &place.processors);
+  return places.size() > static_cast<size_t>(CPU_COUNT(&all));
 }
 
 uint64_t available_memory() {

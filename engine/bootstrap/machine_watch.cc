@@ -1,5 +1,7 @@
 #include "engine/bootstrap/machine_watch.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -8,14 +10,13 @@
 
 namespace ibcoll {
 
-MachineWatch::MachineWatch(const Bootstrap& bootstrap, const std::vector<ProcessPlace>& places)
+MachineWatch::MachineWatch(const Bootstrap& bootstrap, std::span<const WatchedProcess> processes)
     : bootstrap_(&bootstrap) {
-  const ProcessPlace& mine = places[static_cast<size_t>(bootstrap.rank())];
-  for (size_t rank = 0; rank < places.size(); ++rank) {
-    const ProcessPlace& peer = places[rank];
-    if (!(peer.machine == mine.machine) || peer.pid == mine.pid) continue;
-    peers_.push_back({static_cast<Rank>(rank), static_cast<pid_t>(peer.pid), peer.start});
-    if (!bootstrap.is_watched(static_cast<Rank>(rank))) unwatched_.push_back(peers_.back());
+  const pid_t me = getpid();
+  for (const WatchedProcess& peer : processes) {
+    if (peer.pid == me) continue;
+    peers_.push_back(peer);
+    if (!bootstrap.is_watched(peer.rank)) unwatched_.push_back(peer);
   }
 }
 

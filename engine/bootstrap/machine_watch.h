@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "engine/bootstrap/peer_watch.h"
@@ -16,8 +17,9 @@ namespace ibcoll {
 class MachineWatch {
  public:
   MachineWatch() = default;
-  /// `places` as exchange_places() gave them. The bootstrap must outlive it.
-  MachineWatch(const Bootstrap& bootstrap, const std::vector<ProcessPlace>& places);
+  /// `processes`: of the ranks of this machine, of which this process's own are left out. The
+  /// bootstrap must outlive it.
+  MachineWatch(const Bootstrap& bootstrap, std::span<const WatchedProcess> processes);
 
   /// A rank that has died, if there is one; one that has ended in order may count, too: ask only
   /// while waiting for it. While others watch all of them, it looks after those others now and

@@ -39,8 +39,7 @@ Status Meeting::hold(ProcessManager& manager) {
 }
 
 std::string Meeting::machine() const {
-  return options_.machine.empty() ? fmt::format("{}", this_machine().pid_namespace)
-                                  : options_.machine;
+  return options_.machine.empty() ? fmt::format("{}", pid_namespace()) : options_.machine;
 }
 
 Status Meeting::open_job(ProcessManager& manager) {

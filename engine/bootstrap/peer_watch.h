@@ -16,13 +16,6 @@ namespace ibcoll {
 /// A pidfd: readable once the process has ended. Invalid (errno says why) where there is none.
 UniqueFd open_process(pid_t pid);
 
-/// A process, by what no other one of the machine has.
-struct WatchedProcess {
-  Rank rank;  ///< of the job
-  pid_t pid;
-  uint64_t start;  ///< ProcessPlace::start
-};
-
 /// Watches processes by pidfd: a bare process id may already be another process's.
 class PeerWatch {
  public:

@@ -6,7 +6,6 @@
 #include <mutex>
 #include <vector>
 
-#include "engine/base/hash.h"
 #include "engine/bootstrap/machine.h"
 #include "engine/bootstrap/region_mailbox.h"
 #include "engine/bootstrap/shared_mapping.h"
@@ -25,11 +24,6 @@ struct Outcome {
   int16_t code = 0;
   uint16_t region = 0;  ///< in which it has failed
 };
-
-uint64_t hash_of(const MachineId& machine) {
-  return mix(mix(hash_bytes({machine.boot.data(), machine.boot.size()}), machine.pid_namespace),
-             machine.net_namespace);
-}
 
 /// The mappings that threads of this process are about to share.
 class ThreadMappings {
@@ -109,7 +103,7 @@ class SharedRegion::Maker {
                                     [](const Request& request) { return request.colour >= 0; });
     if (first != requests_.end() && !threads_)
       note(static_cast<size_t>(first - requests_.begin()), mailbox_.open());
-    std::vector<uint64_t> mine{hash_of(this_machine()), mailbox_.name()[0], mailbox_.name()[1],
+    std::vector<uint64_t> mine{this_machine().low, mailbox_.name()[0], mailbox_.name()[1],
                                status_ ? 0U : 1U};
     for (const Request& request : requests_) {
       mine.push_back(static_cast<uint64_t>(request.colour));

@@ -4,6 +4,7 @@
 
 #include "engine/bootstrap/control.h"
 #include "engine/bootstrap/control_agent.h"
+#include "engine/bootstrap/machine.h"
 #include "engine/bootstrap/machine_watch.h"
 #include "engine/bootstrap/shared_region.h"
 
@@ -22,13 +23,14 @@ MemoryItems bootstrap_memory(const JobSize& job) {
            .bytes = here * MachineWatch::bytes_each_peer()}};
 }
 
-/// A machine's number is kept with what is kept of each record; the settings in it are little.
+/// Of the first records a machine's number is kept of each; to number them, their names are put
+/// together.
 uint64_t start_bytes(const JobSize& job, const StartRecords& records, uint64_t of_transport) {
-  const uint64_t throughout = records.first + sizeof(int);
+  constexpr uint64_t kThroughout = sizeof(int);
+  const uint64_t first = records.first + sizeof(MachineId);
   const uint64_t regions = SharedRegion::start_bytes_each_rank(records.regions);
   const auto ranks = static_cast<uint64_t>(job.ranks);
-  return ranks * throughout +
-         std::max<uint64_t>({ranks * records.first, ranks * regions, of_transport});
+  return ranks * kThroughout + std::max<uint64_t>({ranks * first, ranks * regions, of_transport});
 }
 
 uint64_t start_root_bytes(const JobSize& job, const StartRecords& records) {

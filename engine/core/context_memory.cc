@@ -33,6 +33,7 @@ MemoryItems context_memory(const Shape& shape, int on_machine, int collectives) 
        .bytes = ranks * sizeof(Bell) / here,
        .each_rank = static_cast<double>(sizeof(Bell)) / static_cast<double>(here),
        .why = "one for each rank of the job, though only those of the machine are rung"},
+      {.part = MemoryPart::kShared, .what = "place on the machine", .bytes = sizeof(ProcessPlace)},
       {.part = MemoryPart::kShared, .what = "notes of calls", .bytes = CallBoard::bytes(1)},
   };
 }

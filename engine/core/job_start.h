@@ -1,21 +1,29 @@
 #pragma once
-/// What the ranks of a job tell each other first: where they run, and what of their settings has to
-/// be alike. One exchange, whatever there is to be told.
+/// What the ranks of a job tell each other first: on which machines they run, and what of their
+/// settings has to be alike. One exchange, whatever there is to be told, of which a rank keeps a
+/// number for each other.
 
 #include <cstdint>
 #include <vector>
 
+#include "engine/base/digest.h"
 #include "engine/base/result.h"
 #include "engine/bootstrap/bootstrap.h"
-#include "engine/bootstrap/machine.h"
 #include "engine/core/context_options.h"
 
 namespace ibcoll {
 
 struct JobStart {
-  std::vector<ProcessPlace> places;   ///< by rank
-  std::vector<int64_t> eager_bytes;   ///< ContextOptions::eager_bytes, by rank
-  CheckMode check = CheckMode::kOff;  ///< rank 0's
+  /// A value of ContextOptions::eager_bytes.
+  struct EagerBytes {
+    int64_t value = 0;
+    Rank first = 0;  ///< the lowest that has it
+  };
+
+  /// Of the ranks, in their order.
+  DistinctNumbers machines;
+  std::vector<EagerBytes> eager_bytes;  ///< different ones, in the order of their first ranks
+  CheckMode check = CheckMode::kOff;    ///< rank 0's
 
   /// Collective. Fails on all ranks, naming two, where only some have a fabric, programs or rules.
   static Result<JobStart> exchange(Bootstrap& bootstrap, const ContextOptions& options);

@@ -4,7 +4,6 @@
 
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 
 #include "engine/bootstrap/bootstrap.h"
@@ -12,6 +11,7 @@
 #include "engine/bootstrap/shared_region.h"
 #include "engine/core/context_options.h"
 #include "engine/core/job_start.h"
+#include "engine/core/machine_board.h"
 #include "engine/core/server_placement.h"
 #include "engine/core/start_clock.h"
 #include "engine/execute/call_meaning.h"
@@ -45,7 +45,7 @@ class OpenedJob {
   /// and if one is known.
   std::optional<topology::Fabric> take_fabric();
   /// How many ranks of the job run on this rank's machine: all, where servers are emulated.
-  int ranks_on_machine() const { return ranks_on_machine_; }
+  int ranks_on_machine() const { return static_cast<int>(machine_board_.places().size()); }
   int machines() const { return machines_; }
   /// Whether this rank's machine has more ranks than cores.
   bool crowded() const { return crowded_; }
@@ -71,7 +71,7 @@ class OpenedJob {
   StartClock& start_clock() { return start_clock_; }
 
   /// What wakes this rank.
-  Bell& bell() { return bells()[static_cast<size_t>(rank())]; }
+  Bell& bell() { return machine_board_.bells()[static_cast<size_t>(rank())]; }
   /// Where the ranks of this server note their calls.
   CallBoard::Place board() { return {notes_.data(), &shape(), rank()}; }
   /// A rank of this machine that has died.
@@ -81,20 +81,17 @@ class OpenedJob {
 
  private:
   explicit OpenedJob(Bootstrap& bootstrap);
-  Status place(const ContextOptions& options, const std::vector<int>& machines);
-  Status open_local(const ContextOptions& options, const std::vector<ProcessPlace>& places,
-                    const std::vector<int>& machines);
-  Status open_network(const ContextOptions& options, const JobStart& start,
-                      const std::vector<int>& machines);
-  std::span<Bell> bells();  ///< by rank
+  Status place(const ContextOptions& options, const DistinctNumbers& machines);
+  Status open_local(const ContextOptions& options, const std::vector<int>& machines);
+  Status open_network(const ContextOptions& options, const JobStart& start);
 
   Bootstrap& bootstrap_;
   StartClock start_clock_;
   std::unique_ptr<ServerPlacement> placement_;
   std::optional<topology::Fabric> fabric_;
-  int ranks_on_machine_ = 1, machines_ = 1;
+  int machines_ = 1;
   bool crowded_ = false;
-  SharedRegion bells_;
+  MachineBoard machine_board_;
   SharedRegion notes_;  ///< of the calls that the server's ranks make
   MachineWatch watch_;
   std::unique_ptr<shm::Transport> local_;

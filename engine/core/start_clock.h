@@ -10,8 +10,8 @@
 namespace ibcoll {
 
 enum class StartPhase {
-  kPlaces,   ///< ranks learn of each other's places and settings, and are put on servers
-  kMemory,   ///< what ranks of a machine and of a server share
+  kPlaces,   ///< ranks learn of each other's machines and settings, and are put on servers
+  kMemory,   ///< what ranks of a machine and of a server share, and what follows from who is there
   kNetwork,  ///< the transport between servers
   kWorld,    ///< files that all use, and the group of all ranks
   kBarrier,  ///< the last one

@@ -347,14 +347,14 @@ Result<LoopbackOptions> loopback_options_from_environment(uint64_t seed) {
 
 Result<std::unique_ptr<NetworkTransport>> create_loopback(Bootstrap& bootstrap,
                                                           std::span<Bell> bells,
-                                                          const std::vector<ProcessPlace>& places,
+                                                          std::span<const WatchedProcess> processes,
                                                           const Result<LoopbackOptions>& wanted) {
   using Placing = LoopbackOptions::Placing;
   if (bells.size() != static_cast<size_t>(bootstrap.size())) {
     return fail(ErrorCode::kInvalidArgument, "{} bells for {} ranks", bells.size(),
                 bootstrap.size());
   }
-  IBCOLL_ASSIGN(Placer placer, Placer::create(bootstrap, places));
+  IBCOLL_ASSIGN(Placer placer, Placer::create(bootstrap, processes));
   struct Told {
     bool unreadable, works, direct, bounce;
   };
@@ -392,7 +392,7 @@ Result<std::unique_ptr<NetworkTransport>> open_loopback(const NetworkSetup& setu
     return fail(ErrorCode::kUnsupported,
                 "the loopback joins emulated servers of one machine; these ranks run on several");
   }
-  return create_loopback(setup.bootstrap, setup.bells, setup.places,
+  return create_loopback(setup.bootstrap, setup.bells, setup.processes,
                          loopback_options_from_environment(setup.loopback_seed));
 }
 

@@ -31,13 +31,14 @@ struct LoopbackOptions {
 /// As IBCOLL_LOOPBACK_PLACING says, with that seed.
 Result<LoopbackOptions> loopback_options_from_environment(uint64_t seed);
 
-/// Collective over all ranks of the job, which must be on one machine; `places` are theirs.
+/// Collective over all ranks of the job, which must be on one machine; `processes` are theirs, in
+/// ascending order of ranks.
 /// `bells`: one a rank of the job, in memory all ranks share; a receiver's is rung when something
 /// arrives for it, a sender's when there is room again. `bootstrap` and `bells` must outlive the
 /// transport. Fails on all ranks alike, be it only that one could not read its options.
 Result<std::unique_ptr<NetworkTransport>> create_loopback(Bootstrap& bootstrap,
                                                           std::span<Bell> bells,
-                                                          const std::vector<ProcessPlace>& places,
+                                                          std::span<const WatchedProcess> processes,
                                                           const Result<LoopbackOptions>& wanted);
 
 /// What makes it a transport as others are.

@@ -33,20 +33,23 @@ std::optional<Failure> FailureLatch::get() const {
   return failure_;
 }
 
-Result<Placer> Placer::create(Bootstrap& bootstrap, const std::vector<ProcessPlace>& places) {
+Result<Placer> Placer::create(Bootstrap& bootstrap, std::span<const WatchedProcess> processes) {
   Placer placer;
   placer.me_ = bootstrap.rank();
   placer.threads_ = bootstrap.shares_address_space();
   placer.works_ = true;
   if (placer.threads_) return placer;
-  placer.watch_ = MachineWatch(bootstrap, places);
-  for (const ProcessPlace& place : places)
-    placer.processes_.push_back(static_cast<pid_t>(place.pid));
-  placer.seen_alive_.resize(places.size());
+  const auto size = static_cast<size_t>(bootstrap.size());
+  if (processes.size() != size) {
+    return fail(ErrorCode::kInvalidArgument, "{} processes for {} ranks", processes.size(), size);
+  }
+  placer.watch_ = MachineWatch(bootstrap, processes);
+  placer.processes_.reserve(size);
+  for (const WatchedProcess& process : processes) placer.processes_.push_back(process.pid);
+  placer.seen_alive_.resize(size);
   placer.bootstrap_ = &bootstrap;
 
   // Write to the next rank, which is allowed or forbidden as for all of them.
-  const auto size = static_cast<size_t>(bootstrap.size());
   const auto next = (static_cast<size_t>(placer.me_) + 1) % size;
   static std::byte probed{0};  // its writer may be late
   const auto mine = reinterpret_cast<uint64_t>(&probed);

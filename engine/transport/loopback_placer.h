@@ -4,6 +4,7 @@
 #include <chrono>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,8 +29,9 @@ class FailureLatch {
 
 class Placer {
  public:
-  /// Collective. Finds out whether the kernel lets this process write into its peers.
-  static Result<Placer> create(Bootstrap& bootstrap, const std::vector<ProcessPlace>& places);
+  /// Collective. Finds out whether the kernel lets this process write into its peers. `processes`:
+  /// of all ranks of the job, in their order.
+  static Result<Placer> create(Bootstrap& bootstrap, std::span<const WatchedProcess> processes);
 
   /// What it keeps for each rank of the job.
   static constexpr size_t bytes_each_rank() {

@@ -27,9 +27,11 @@ struct NetworkSetup {
   const Shape& shape;
   /// One a rank of the job, in memory that the ranks of a machine share.
   std::span<Bell> bells;
-  const std::vector<ProcessPlace>& places;  ///< as exchange_places() gave them
-  const std::vector<int>& machines;         ///< machine_of_ranks(places)
-  uint64_t loopback_seed = 0;               ///< not 0: the loopback reorders and delays what it may
+  /// Of the ranks of this machine, in ascending order of ranks.
+  std::span<const WatchedProcess> processes;
+  /// Of each rank. Machines are numbered 0, 1, ... in the order of their lowest ranks.
+  const std::vector<int>& machines;
+  uint64_t loopback_seed = 0;  ///< not 0: the loopback reorders and delays what it may
   /// Others may be taken instead: what is likely to fail later is to say so now (kUnsupported).
   bool may_decline = false;
 

@@ -13,15 +13,14 @@ namespace {
 constexpr int kBarriers = 20;
 
 struct Passages {
+  Digest kernel;
   std::array<int64_t, kBarriers> entered{}, left{};
 };
 
 }  // namespace
 
 Result<ClockOffset> measure_clock_offset(Bootstrap& bootstrap) {
-  IBCOLL_ASSIGN(const std::vector<ProcessPlace> places, exchange_places(bootstrap));
-  const auto me = static_cast<size_t>(bootstrap.rank());
-  Passages mine;
+  Passages mine{.kernel = this_kernel()};
   for (int i = 0; i < kBarriers; ++i) {
     mine.entered[i] = now_ns();
     IBCOLL_TRY(bootstrap.barrier());
@@ -29,7 +28,7 @@ Result<ClockOffset> measure_clock_offset(Bootstrap& bootstrap) {
   }
   std::vector<Passages> all(static_cast<size_t>(bootstrap.size()));
   IBCOLL_TRY(bootstrap.allgather(&mine, sizeof mine, all.data()));
-  if (places[me].machine.boot == places[0].machine.boot) return ClockOffset{};
+  if (mine.kernel == all[0].kernel) return ClockOffset{};
   int64_t low = INT64_MIN, high = INT64_MAX;
   for (int i = 0; i < kBarriers; ++i) {
     low = std::max(low, mine.entered[i] - all[0].left[i]);

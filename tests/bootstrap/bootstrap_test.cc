@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <thread>
 
@@ -87,6 +88,23 @@ TEST_P(BothStarts, AllgatherOfDifferentSizesIsRefusedOnAllRanks) {
   EXPECT_EQ(result.value(), kGood);
 }
 
+TEST_P(BothStarts, RanksThatDisagreeOnWhoGivesAreTold) {
+  for (const bool by_all : {false, true}) {
+    const auto result = launch(3, [&](Bootstrap& bootstrap) -> int {
+      const std::vector<Rank> givers =
+          bootstrap.rank() == 1 ? std::vector<Rank>{0, 1, 2} : std::vector<Rank>{0, 1};
+      std::array<std::byte, 8> mine{};
+      std::array<std::byte, 3 * 8> all{};
+      const Status status =
+          by_all && bootstrap.rank() == 1
+              ? bootstrap.allgather(mine.data(), mine.size(), all.data())
+              : bootstrap.allgather_of(givers, mine.data(), mine.size(), all.data());
+      return !status && status.error().code == ErrorCode::kMismatch ? kGood : kNoError;
+    });
+    EXPECT_EQ(result.value(), kGood);
+  }
+}
+
 TEST_P(BothStarts, TheFirstAbortIsWhatAllRanksSee) {
   InSharedMemory<std::array<char[64], 5>> seen;
   const auto result = launch(5, [&](Bootstrap& bootstrap) -> int {
@@ -154,13 +172,9 @@ TEST(Self, AProcessWithoutALauncherIsAJobOfOne) {
   EXPECT_EQ(status.error().message, "too late");
 }
 
-std::vector<WatchedProcess> others(const Bootstrap& bootstrap,
-                                   const std::vector<ProcessPlace>& places) {
-  std::vector<WatchedProcess> all;
-  for (size_t rank = 0; rank < places.size(); ++rank)
-    if (static_cast<Rank>(rank) != bootstrap.rank())
-      all.push_back(
-          {static_cast<Rank>(rank), static_cast<pid_t>(places[rank].pid), places[rank].start});
+std::vector<WatchedProcess> others(const Bootstrap& bootstrap, const JobPlaces& places) {
+  std::vector<WatchedProcess> all = processes_at(places.here);
+  std::erase_if(all, [&](const WatchedProcess& one) { return one.rank == bootstrap.rank(); });
   return all;
 }
 
@@ -169,8 +183,7 @@ TEST(PeerWatch, FindsTheProcessThatDied) {
   const auto result = launch_processes(quiet(4), [&](Bootstrap& bootstrap) -> int {
     auto places = exchange_places(bootstrap);
     if (!places) return kWrong;
-    for (const int machine : machine_of_ranks(*places))
-      if (machine != 0) return kWrong;
+    if (places->machines != std::vector<int>(4) || places->here.size() != 4) return kWrong;
     auto watch = PeerWatch::create(others(bootstrap, *places));
     if (!watch || watch->find_dead()) return kWrong;
     if (!bootstrap.barrier()) return kWrong;
@@ -225,7 +238,7 @@ TEST(MachineWatch, GoesByWhatTheLauncherSays) {
     auto places = exchange_places(bootstrap);
     if (!places) return kWrong;
     const size_t files = open_files();
-    MachineWatch watch(bootstrap, *places);
+    MachineWatch watch(bootstrap, processes_at(places->here));
     if (watch.find_dead() || watch.has_ended(2)) return kWrong;
     if (!bootstrap.barrier()) return kWrong;
     if (bootstrap.rank() == 2) kill(getpid(), SIGKILL);
@@ -253,7 +266,7 @@ TEST(MachineWatch, WatchesItselfWhereNobodyDoes) {
       uint32_t ends_noted() const override { return 0; }
       bool is_watched(Rank) const override { return false; }
     } unwatched(bootstrap);
-    MachineWatch watch(unwatched, *places);
+    MachineWatch watch(unwatched, processes_at(places->here));
     if (!bootstrap.barrier()) return kWrong;
     if (bootstrap.rank() == 1) kill(getpid(), SIGKILL);
     wait_until([&] { return watch.find_dead().has_value(); });
@@ -312,6 +325,14 @@ TEST(Binding, TheEnvironmentCanForbidIt) {
   EXPECT_EQ(result.value(), kGood);
 }
 
+TEST(Machine, IsTheSameToAllItsProcesses) {
+  const MachineId mine = this_machine();
+  EXPECT_NE(pid_namespace(), 0u);
+  const auto result = launch_processes(
+      quiet(2), [&](Bootstrap&) -> int { return this_machine() == mine ? kGood : kWrong; });
+  EXPECT_EQ(result.value(), kGood);
+}
+
 TEST(Oversubscribed, CountsTheProcessorsAllRanksOfAMachineMayUseTogether) {
   const auto places_on = [](std::initializer_list<std::initializer_list<int>> masks) {
     std::vector<ProcessPlace> places;
@@ -322,12 +343,10 @@ TEST(Oversubscribed, CountsTheProcessorsAllRanksOfAMachineMayUseTogether) {
     return places;
   };
   // Bound one by one, as mpirun does it: each sees a single processor, but none is shared.
-  EXPECT_FALSE(oversubscribed(places_on({{0}, {1}, {2}}), {0, 0, 0}, 0));
-  EXPECT_TRUE(oversubscribed(places_on({{0}, {1}, {0}}), {0, 0, 0}, 0));
-  EXPECT_FALSE(oversubscribed(places_on({{0, 1}, {0, 1}}), {0, 0}, 0));
-  // Other machines' processors do not count.
-  EXPECT_TRUE(oversubscribed(places_on({{0}, {0}, {1}}), {0, 0, 1}, 0));
-  EXPECT_FALSE(oversubscribed(places_on({{0}, {0}, {1}}), {0, 0, 1}, 1));
+  EXPECT_FALSE(oversubscribed(places_on({{0}, {1}, {2}})));
+  EXPECT_TRUE(oversubscribed(places_on({{0}, {1}, {0}})));
+  EXPECT_FALSE(oversubscribed(places_on({{0, 1}, {0, 1}})));
+  EXPECT_TRUE(oversubscribed(places_on({{0}, {0}})));
 }
 
 }  // namespace

@@ -123,7 +123,7 @@ TEST(JoinedJob, DeathsAreNoticedOnceTheLeaderHasLeft) {
   const auto look = [](Bootstrap& job) -> std::string {
     const auto places = exchange_places(job);
     if (!places) return places.error().message;
-    MachineWatch watch(job, *places);
+    MachineWatch watch(job, processes_at(places->here));
     if (job.rank() == 0) return "";
     if (job.rank() == 2) {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
@@ -149,7 +149,7 @@ TEST(JoinedJob, DeathsAreNoticedWhoeverLeadsTheRank) {
   const auto look = [&](Bootstrap& job) -> std::string {
     const auto places = exchange_places(job);
     if (!places) return places.error().message;
-    MachineWatch watch(job, *places);
+    MachineWatch watch(job, processes_at(places->here));
     if (job.rank() == 3) {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
       raise(SIGKILL);

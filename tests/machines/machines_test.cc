@@ -104,7 +104,7 @@ TEST(DISABLED_OnMachines, Join) {
   const auto places = exchange_places(**job);
   ASSERT_TRUE(places) << places.error().message;
   std::string text;
-  for (const int machine : machine_of_ranks(*places)) text += std::to_string(machine);
+  for (const int machine : places->machines) text += std::to_string(machine);
   if ((*job)->rank() == 5) std::printf("\nmachines of the ranks: %s\n", text.c_str());
   ASSERT_TRUE((*job)->barrier());
 }

@@ -67,7 +67,7 @@ class KeyCounting final : public NetworkTransport {
  private:
   static Result<std::unique_ptr<NetworkTransport>> open(const NetworkSetup& setup) {
     IBCOLL_ASSIGN(std::unique_ptr<NetworkTransport> inner,
-                  create_loopback(setup.bootstrap, setup.bells, setup.places,
+                  create_loopback(setup.bootstrap, setup.bells, setup.processes,
                                   loopback_options_from_environment(setup.loopback_seed)));
     return std::make_unique<KeyCounting>(std::move(inner));
   }

@@ -56,8 +56,8 @@ class Loopback : public ::testing::TestWithParam<Network> {
       const std::span bells(reinterpret_cast<Bell*>(region->data()), static_cast<size_t>(ranks));
       const auto places = exchange_places(bootstrap);
       CHECK_RANK(places.has_value());
-      auto net =
-          create_loopback(bootstrap, bells, *places, LoopbackOptions{GetParam().placing, seed});
+      auto net = create_loopback(bootstrap, bells, processes_at(places->here),
+                                 LoopbackOptions{GetParam().placing, seed});
       if (!net) fmt::print(stderr, "{}\n", net.error().message);
       CHECK_RANK(net.has_value());
       Node node{bootstrap, **net, bells[static_cast<size_t>(bootstrap.rank())]};

@@ -230,7 +230,7 @@ TEST(LoopbackOptions, ThatOneRankCannotReadAreAnErrorOnAll) {
     Result<LoopbackOptions> options;
     if (bootstrap.rank() == 1) options = fail(ErrorCode::kInvalidArgument, "no such placing");
     const std::span bells(reinterpret_cast<Bell*>(region->data()), 3);
-    const auto net = create_loopback(bootstrap, bells, *places, options);
+    const auto net = create_loopback(bootstrap, bells, processes_at(places->here), options);
     CHECK_RANK(!net.has_value());
     const char* expected = bootstrap.rank() == 1 ? "no such placing" : "rank 1 can't read";
     CHECK_RANK(net.error().message.find(expected) != std::string::npos);

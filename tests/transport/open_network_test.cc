@@ -76,9 +76,8 @@ struct TwoMachines {
   perf::LoneBootstrap bootstrap{2};
   Shape shape = Shape::from_layout(std::vector<int>{1, 1}, Placement::kBlock).value();
   std::vector<Bell> bells = std::vector<Bell>(2);
-  std::vector<ProcessPlace> places = std::vector<ProcessPlace>(2);
   std::vector<int> machines{0, 1};
-  NetworkSetup setup{bootstrap, shape, bells, places, machines};
+  NetworkSetup setup{bootstrap, shape, bells, {}, machines};
 };
 
 TEST(OpenNetwork, TheLoopbackJoinsNoMachines) {

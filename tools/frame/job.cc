@@ -61,14 +61,12 @@ Result<int> run_forked(JobTool& tool) {
 /// Binds this rank to a core where the launcher has left that to us: none of the machine's ranks is
 /// bound. Collective.
 Status bind_where_free(Bootstrap& bootstrap) {
-  IBCOLL_ASSIGN(const std::vector<ProcessPlace> places, exchange_places(bootstrap));
-  const auto me = static_cast<size_t>(bootstrap.rank());
-  int ranks = 0, mine = 0;
-  for (size_t rank = 0; rank < places.size(); ++rank) {
-    if (!(places[rank].machine == places[me].machine)) continue;
-    if (!CPU_EQUAL(&places[rank].processors, &places[me].processors)) return {};
-    if (rank < me) ++mine;
-    ++ranks;
+  IBCOLL_ASSIGN(const JobPlaces places, exchange_places(bootstrap));
+  const auto ranks = static_cast<int>(places.here.size());
+  int mine = 0;
+  for (const ProcessPlace& place : places.here) {
+    if (!CPU_EQUAL(&place.processors, &places.here.front().processors)) return {};
+    if (place.process.rank < bootstrap.rank()) ++mine;
   }
   const auto& cores = usable_core_sets();
   if (!cores || static_cast<int>(cores->size()) < std::min(ranks, 2)) return {};

@@ -61,10 +61,10 @@ class Carrier {
       std::vector<int> servers(ranks);
       std::iota(servers.begin(), servers.end(), 0);
       IBCOLL_ASSIGN(const Shape shape, Shape::create(std::move(servers)));
-      IBCOLL_ASSIGN(const std::vector<ProcessPlace> places, exchange_places(bootstrap));
-      const std::vector<int> machines = machine_of_ranks(places);
+      IBCOLL_ASSIGN(const JobPlaces places, exchange_places(bootstrap));
+      const std::vector<WatchedProcess> processes = processes_at(places.here);
       IBCOLL_ASSIGN(carrier->network_,
-                    open_network({bootstrap, shape, bells, places, machines}, name));
+                    open_network({bootstrap, shape, bells, processes, places.machines}, name));
     }
     return carrier;
   }
