@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <new>
+#include <vector>
 
 #include "engine/base/copy.h"
 #include "engine/base/pages.h"
@@ -60,7 +61,6 @@ constexpr int kMostThatTryAll = 64;
 struct Transport::Introduction {
   uint64_t address;  ///< of a word that peers try to read
   int32_t pid;
-  int32_t fails;  ///< this rank could not read one of those that it tried
 };
 
 struct Transport::Layout {
@@ -116,7 +116,7 @@ SharedRegion::Request Transport::region(Rank rank, const Shape& shape, const Opt
     }
     const auto local = static_cast<size_t>(me);
     IBCOLL_TRY(region.reserve(layout.mails + local * layout.mail_bytes, layout.mail_bytes));
-    layout.introductions_in(region)[me] = {reinterpret_cast<uint64_t>(&kProbed), getpid(), 0};
+    layout.introductions_in(region)[me] = {reinterpret_cast<uint64_t>(&kProbed), getpid()};
     return {};
   };
   return {.colour = server,
@@ -236,8 +236,7 @@ void Transport::set_limits(const RingLimits& limits, size_t ring_bytes) {
 }
 
 /// Finds out which peers can read this rank's private memory: each reads a word of every other's,
-/// or of some where there are many, and all tell what they found. The ranks of a server need no
-/// more for that than the server's region.
+/// or of some where there are many, and all tell what they found.
 Status Transport::probe_private_reads(Bootstrap& bootstrap, const Layout& layout) {
   Introduction* const introductions = layout.introductions_in(region_);
   auto* const readable = reinterpret_cast<uint8_t*>(region_.data() + layout.readable);
@@ -254,21 +253,29 @@ Status Transport::probe_private_reads(Bootstrap& bootstrap, const Layout& layout
             process_vm_readv(peers_[i].pid, &to, 1, &from, 1, 0) == sizeof(value) &&
             value == kProbed);
   };
-  if (size_ > kMostThatTryAll) {
+  const auto try_all = [&] {
+    for (int i = 0; i < size_; ++i) bit(me_, i) = can_read(i);
+  };
+  const bool is_large = size_ > kMostThatTryAll;
+  uint8_t fails = 0;  // to read one of some
+  if (is_large) {
     // What one process may read of another follows from their users and settings, which differ
     // between neighbours if at all.
     for (int apart = 1; apart < size_; apart *= 2)
-      if (!can_read((me_ + apart) % size_)) introductions[me_].fails = 1;
-    IBCOLL_TRY(bootstrap.barrier());
-    if (std::none_of(introductions, introductions + size_,
-                     [](const Introduction& one) { return one.fails != 0; })) {
-      for (int i = 0; i < size_; ++i) peers_[i].reads_me = true;
-      return {};
-    }
+      if (!can_read((me_ + apart) % size_)) fails = 1;
+  } else {
+    try_all();
   }
-  for (int i = 0; i < size_; ++i) bit(me_, i) = can_read(i);
-  IBCOLL_TRY(bootstrap.barrier());
-  for (int i = 0; i < size_; ++i) peers_[i].reads_me = bit(i, me_) != 0;
+  // Where that fails on a large server its ranks meet again. All of the job's ranks do so with
+  // them, and therefore have to know.
+  std::vector<uint8_t> failing(static_cast<size_t>(bootstrap.size()));
+  IBCOLL_TRY(bootstrap.allgather(&fails, sizeof fails, failing.data()));
+  const bool again = std::find(failing.begin(), failing.end(), 1) != failing.end();
+  if (again) {
+    if (is_large) try_all();
+    IBCOLL_TRY(bootstrap.barrier());
+  }
+  for (int i = 0; i < size_; ++i) peers_[i].reads_me = (is_large && !again) || bit(i, me_) != 0;
   return {};
 }
 

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/bootstrap/machine_info.h"
 #include "shm/transport.h"
 #include "tests/job.h"
 #include "tests/launched.h"
@@ -42,12 +43,11 @@ struct TransportRank {
   }
 };
 
-/// Runs `body` on the ranks of one server, which have a transport each. Gives what they complain
-/// of.
-std::string on_server(int ranks, bool threads, const shm::Options& options,
-                      const std::function<void(const TransportRank&)>& body) {
+/// Runs `body` on the ranks of a job, which have a transport each. Gives what they complain of.
+std::string on_servers(const Shape& shape, bool threads, const shm::Options& options,
+                       const std::function<void(const TransportRank&)>& body) {
+  const int ranks = shape.ranks();
   Complaints complaints(ranks);
-  const Shape shape = Shape::single_server(ranks);
   const size_t bytes = static_cast<size_t>(ranks) * sizeof(Bell);
   void* const memory =
       mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -68,6 +68,12 @@ std::string on_server(int ranks, bool threads, const shm::Options& options,
   munmap(memory, bytes);
   if (!result) return result.error().message;
   return *result != 0 && complaints.all().empty() ? "a rank failed" : complaints.all();
+}
+
+/// The same on the ranks of one server.
+std::string on_server(int ranks, bool threads, const shm::Options& options,
+                      const std::function<void(const TransportRank&)>& body) {
+  return on_servers(Shape::single_server(ranks), threads, options, body);
 }
 
 /// Rank 0 sleeps as rank 1 has no room for its mails any more, and rank 1 takes them.
@@ -747,6 +753,50 @@ TEST(SharedMemory, TheLimitsOfTheFirstRankApplyToAll) {
                     rank.complain(fmt::format("{} and {}", limits.of_private, limits.streaming));
                 }),
       "");
+}
+
+/// The first rank of each server complains where its messages do not go to others as these can read
+/// its memory: nothing overtakes what goes in chunks.
+void try_readers(const TransportRank& rank, shm::Transport& transport, const Shape& shape,
+                 const std::function<bool(Rank)>& reads) {
+  if (shape.local_of(rank.me()) != 0) return;
+  const std::vector<std::byte> message(kLong);
+  for (const Rank peer : shape.members(shape.server_of(rank.me()))) {
+    if (peer == rank.me()) continue;
+    uint32_t ticket = 0, other = 0;
+    if (transport.offer(peer, kFirst, message.data(), kLong, ticket) != Offer::kPending)
+      rank.complain("the message is not long");
+    const Offer second = transport.offer(peer, kOther, message.data(), 8, other);
+    if (second != (reads(peer) ? Offer::kDone : Offer::kNoRoom))
+      rank.complain(fmt::format("rank {} is {}asked to read", peer, reads(peer) ? "not " : ""));
+    transport.retract(peer, ticket);
+  }
+}
+
+/// So large a server that not all of its pairs try, and a small one: all ranks of the job meet
+/// where the large one finds that it has to try them.
+TEST(SharedMemory, ServersOfAnySizesMeetAsOften) {
+  const Shape shape = Shape::from_layout(std::array{65, 3}, Placement::kBlock).value();
+  std::vector<std::function<bool(Rank)>> readers = {[](Rank) { return false; }};
+  if (why_no_direct_copy().value().empty()) {
+    readers.insert(readers.end(), {[](Rank) { return true; }, [](Rank rank) { return rank != 7; },
+                                   [](Rank rank) { return rank != 66; }});
+  }
+  const auto body = [&](const TransportRank& rank) {
+    for (const std::function<bool(Rank)>& reads : readers) {
+      shm::Options options = with_heaps();
+      options.allow_process_vm = reads(rank.me());
+      const auto made = shm::Transport::create(rank.bootstrap, shape, rank.bells, options);
+      if (!made) return rank.complain(made.error().message);
+      // An error where others still meet: they give something else.
+      const std::array<int, 2> mine{rank.me(), 1};
+      std::vector<std::array<int, 2>> all(static_cast<size_t>(shape.ranks()));
+      if (const Status met = rank.bootstrap.allgather(&mine, sizeof mine, all.data()); !met)
+        return rank.complain(met.error().message);
+      try_readers(rank, **made, shape, reads);
+    }
+  };
+  EXPECT_EQ(on_servers(shape, false, with_heaps(), body), "");
 }
 
 }  // namespace
