@@ -21,17 +21,19 @@ ProgramPtr build(Collective collective, const Shape& shape, Rank me,
     if (scan) program.copy(received, sum);
   } else {
     program.begin_step(static_cast<uint32_t>(me - 1));
+    Slice next = received;
+    if (!scan && !last) {
+      const Block combined{Block::kCombined, Block::kEveryone};
+      next = program.add_scratch({&combined, 1});
+      program.copy(next, sum);  // before the wait: all ranks behind wait for what comes after it
+    }
     program.expect(me - 1, received);
     if (scan) {
-      program.reduce(received, sum, {});
-      sum = received;
+      program.reduce(next, sum, {});
     } else if (!last) {
-      const Block combined{Block::kCombined, Block::kEveryone};
-      const Slice next = program.add_scratch({&combined, 1});
-      program.copy(next, sum);
       program.reduce(next, received, {.before = true});
-      sum = next;
     }
+    sum = next;
   }
   program.begin_step(static_cast<uint32_t>(me));
   if (!last) program.put(me + 1, sum, received);
