@@ -68,4 +68,18 @@ size_t anonymous_bytes() {
   return 0;
 }
 
+size_t resident_bytes(const std::string& name) {
+  std::ifstream maps("/proc/self/smaps");
+  size_t bytes = 0;
+  bool named = false;
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find('-') < line.find(' ') && line.find(':') > line.find(' ')) {  // begins a mapping
+      named = line.find(name) != std::string::npos;
+    } else if (named && line.starts_with("Rss:")) {
+      bytes += std::stoull(line.substr(4)) * 1024;
+    }
+  }
+  return bytes;
+}
+
 }  // namespace ibcoll::testing

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <string>
 
 namespace ibcoll::testing {
 
@@ -21,5 +22,9 @@ int threads_of_its_own();
 /// The memory of this process that no file backs and that nobody shares, without what is free:
 /// of others, such as a program's text, the kernel may take pages and bring them back.
 size_t anonymous_bytes();
+
+/// The memory behind those of this process's mappings that have `name` in theirs, as far as this
+/// process has touched it.
+size_t resident_bytes(const std::string& name);
 
 }  // namespace ibcoll::testing

@@ -80,10 +80,11 @@ class Loopback final : public NetworkTransport {
     NetworkMemory memory;
     memory.queue_pairs = load.connections;
     memory.items = {
-        // A pair for either direction, each shared by two ranks.
+        // Half of what it shares with each. Ranks send it mails as it sends them.
         {.part = MemoryPart::kQueuePairs,
          .what = "pairs of the software network",
-         .bytes = load.connections * Wire::pair_bytes(load.longest_mail)},
+         .bytes = load.connections * Wire::couple_bytes() / 2 +
+                  load.mailed * Wire::long_mail_bytes(load.longest_mail)},
         {.part = MemoryPart::kQueuePairs,
          .what = "registrations with the software network",
          .bytes = load.connections == 0 ? 0 : page_bytes()},

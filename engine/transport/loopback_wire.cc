@@ -10,26 +10,49 @@
 namespace ibcoll::loopback {
 namespace {
 
-constexpr size_t kPage = 4096;
-/// Mails are placed as far in front as there is room, so that short ones touch one page a pair. In
-/// the worst case the third stands behind one of full length that stands behind another.
-constexpr size_t kMailAreaBytes = 3 * NetworkTransport::kMaxMailBytes;
+constexpr size_t kPage = 4096, kLine = 64;
+/// Mails are placed as near to the pairs as there is room, so that short ones touch no page of
+/// their own. In the worst case the third stands beyond one of full length that stands beyond
+/// another.
+constexpr size_t kMostMailBytes = 3 * NetworkTransport::kMaxMailBytes;
+static_assert(kMostMailBytes <= size_t{1} << 16, "entries name places of mails in 16 bits");
 
 }  // namespace
 
 struct Pair {
   // Written by the sender.
-  alignas(64) Shared<uint32_t> tail;
+  alignas(kLine) Shared<uint32_t> tail;
   // Written by the receiver.
-  alignas(64) Shared<uint32_t> head;
+  alignas(kLine) Shared<uint32_t> head;
   Shared<uint32_t> mails_released;
   Shared<uint32_t> data_released;
   Shared<uint32_t> refused;
   // Set by the sender, cleared by the receiver.
-  alignas(64) Shared<uint32_t> sender_waits;
-  alignas(64) uint64_t entries[Wire::kEntries];
-  std::byte mails[kMailAreaBytes];
+  alignas(kLine) Shared<uint32_t> sender_waits;
+  alignas(kLine) uint64_t entries[Wire::kEntries];
 };
+
+/// The mails of one direction stand in front of the pairs and those of the other behind them, so
+/// that two ranks that exchange short messages touch one page: that of the pairs.
+struct Couple {
+  /// Of either direction, in the page of the pairs.
+  static constexpr size_t kNearMailBytes = (kPage - 2 * sizeof(Pair)) / 2;
+  static constexpr size_t kMailAreaBytes =
+      kNearMailBytes + round_up(kMostMailBytes - kNearMailBytes, kPage);
+
+  std::byte mails_in_front[kMailAreaBytes];
+  Pair pairs[2];
+  std::byte mails_behind[kMailAreaBytes];
+
+  /// `offset`: how far from the pairs it begins, whole lines.
+  std::byte* mail(bool in_front, size_t offset, size_t bytes) {
+    return in_front ? mails_in_front + kMailAreaBytes - round_up(offset + bytes, kLine)
+                    : mails_behind + offset;
+  }
+};
+static_assert(2 * sizeof(Pair) <= kPage && Couple::kNearMailBytes % kLine == 0);
+static_assert(offsetof(Couple, pairs) % kPage == Couple::kNearMailBytes);
+static_assert(sizeof(Couple) % kPage == 0, "couples begin at pages");
 
 /// A key is the generation and the index of its entry: it never comes back.
 struct Wire::Registration {
@@ -50,30 +73,49 @@ Result<Wire> Wire::create(Bootstrap& bootstrap, std::span<Bell> bells, bool with
     end = round_up(end + bytes, kPage);
     return at;
   };
-  wire.pending_stride_ = round_up((ranks + 63) / 64 * sizeof(uint64_t), 64);
+  wire.pending_stride_ = round_up((ranks + 63) / 64 * sizeof(uint64_t), kLine);
   wire.pending_at_ = place(ranks * wire.pending_stride_);
   wire.registrations_at_ = place(ranks * kMaxRegistrations * sizeof(Registration));
-  wire.pairs_at_ = place(ranks * ranks * round_up(sizeof(Pair), kPage));
+  wire.couples_at_ = place(ranks * wire.couples_in_row() * sizeof(Couple));
   wire.data_at_ = place(with_data ? ranks * ranks * kDataSlots * sizeof(DataSlot) : 0);
   IBCOLL_ASSIGN(wire.region_, SharedRegion::create(bootstrap, 0, end, "network"));
-  // What arrives for this rank; a core dump would touch every pair of the job otherwise.
-  const size_t row = ranks * round_up(sizeof(Pair), kPage);
-  wire.region_.include_in_dumps(wire.pairs_at_ + static_cast<size_t>(wire.me_) * row, row);
+  // Each couple is in the core dump of one of its ranks; a dump would touch every couple of the job
+  // otherwise.
+  const size_t row = wire.couples_in_row() * sizeof(Couple);
+  wire.region_.include_in_dumps(wire.couples_at_ + static_cast<size_t>(wire.me_) * row, row);
   wire.outgoing_.resize(ranks);
   wire.incoming_.resize(ranks);
   return wire;
 }
 
-size_t Wire::pair_bytes(size_t mail_bytes) {
-  const size_t mails = std::min(kMails * round_up(mail_bytes, 64), kMailAreaBytes);
-  return round_up(offsetof(Pair, mails) + mails, kPage);
+size_t Wire::couple_bytes() { return kPage; }
+
+size_t Wire::long_mail_bytes(size_t mail_bytes) {
+  const size_t mails = std::min(kMails * round_up(mail_bytes, kLine), Couple::kMailAreaBytes);
+  return round_up(std::max(mails, Couple::kNearMailBytes) - Couple::kNearMailBytes, kPage);
+}
+
+/// A rank has a row of couples: with itself, and with the ranks that follow it half way round the
+/// job. Those that precede it have it in theirs.
+size_t Wire::couples_in_row() const { return static_cast<size_t>(ranks_) / 2 + 1; }
+
+Wire::Direction Wire::direction(Rank receiver, Rank sender) const {
+  const int ahead = sender < receiver ? sender - receiver + ranks_ : sender - receiver;
+  const bool in_row_of_receiver = 2 * ahead < ranks_ || (2 * ahead == ranks_ && receiver < sender);
+  const auto owner = static_cast<size_t>(in_row_of_receiver ? receiver : sender);
+  const auto place = static_cast<size_t>(in_row_of_receiver ? ahead : ranks_ - ahead);
+  auto* const couples = reinterpret_cast<Couple*>(region_.data() + couples_at_);
+  return {couples + owner * couples_in_row() + place, in_row_of_receiver};
 }
 
 Pair* Wire::pair(Rank receiver, Rank sender) const {
-  const size_t index =
-      static_cast<size_t>(receiver) * static_cast<size_t>(ranks_) + static_cast<size_t>(sender);
-  return reinterpret_cast<Pair*>(region_.data() + pairs_at_ +
-                                 index * round_up(sizeof(Pair), kPage));
+  const auto [couple, first] = direction(receiver, sender);
+  return &couple->pairs[first ? 0 : 1];
+}
+
+std::byte* Wire::mail(Rank receiver, Rank sender, size_t offset, size_t bytes) const {
+  const auto [couple, first] = direction(receiver, sender);
+  return couple->mail(first, offset, bytes);
 }
 
 DataSlot* Wire::data_slots(Rank receiver, Rank sender) const {
@@ -208,12 +250,14 @@ Entry Wire::write_mail(Rank peer, std::span<const std::byte> bytes) {
   if (out.mails != out.mails_released) {  // one is still there
     const uint32_t other = out.mails_released % kMails;
     if (bytes.size() > out.mail_offset[other])
-      offset = static_cast<uint32_t>(round_up(out.mail_offset[other] + out.mail_bytes[other], 64));
+      offset =
+          static_cast<uint32_t>(round_up(out.mail_offset[other] + out.mail_bytes[other], kLine));
   }
   const uint32_t slot = out.mails++ % kMails;
   out.mail_offset[slot] = offset;
   out.mail_bytes[slot] = static_cast<uint32_t>(bytes.size());
-  if (!bytes.empty()) std::memcpy(out.pair->mails + offset, bytes.data(), bytes.size());
+  if (!bytes.empty())
+    std::memcpy(mail(peer, me_, offset, bytes.size()), bytes.data(), bytes.size());
   return Entry{Kind::kMail, offset | static_cast<uint32_t>(bytes.size()) << 16};
 }
 
@@ -251,8 +295,8 @@ void Wire::end_data(Rank peer, bool placed) {
 }
 
 std::span<const std::byte> Wire::mail_of(Rank peer, Entry entry) const {
-  const Pair* pair = incoming_[static_cast<size_t>(peer)].pair;
-  return {pair->mails + (entry.value & 0xffff), entry.value >> 16};
+  const size_t bytes = entry.value >> 16;
+  return {mail(me_, peer, entry.value & 0xffff, bytes), bytes};
 }
 
 void Wire::release_mail(Rank peer) {

@@ -1,6 +1,7 @@
 #pragma once
-/// The shared memory the software network consists of: who has registered what, and for each pair
-/// of ranks a ring of small entries, two mails and (where needed) slots for data on its way.
+/// The shared memory the software network consists of: who has registered what, and for either
+/// direction between two ranks a ring of small entries, two mails and (where needed) slots for data
+/// on its way.
 
 #include <algorithm>
 #include <optional>
@@ -42,7 +43,7 @@ void for_each_piece(Segments segments, size_t begin, size_t bytes, Use&& use) {
 /// One message in a ring: a signal's immediate or a mail's place. Data waits in its slot.
 struct Entry {
   Kind kind = Kind::kSignal;
-  uint32_t value = 0;  ///< immediate; offset | bytes << 16
+  uint32_t value = 0;  ///< immediate; offset (how far from the pairs) | bytes << 16
 
   uint64_t pack() const { return static_cast<uint64_t>(kind) | uint64_t{value} << 8; }
   static Entry unpack(uint64_t bits) {
@@ -59,10 +60,12 @@ struct DataSlot {
   std::byte data[kBytes];
 };
 
-/// All zero bytes are a valid, empty pair.
+/// What one rank sends another, without mails and data. All zero bytes are a valid, empty pair.
 struct Pair;
+/// Two ranks' pairs, one for either direction, and their mails.
+struct Couple;
 
-/// One rank's end of all its pairs. Pages of pairs that are not used are never touched.
+/// One rank's end of all its pairs. Pages of couples that are not used are never touched.
 class Wire {
  public:
   static constexpr uint32_t kEntries = 128;
@@ -77,8 +80,10 @@ class Wire {
 
   /// What a rank keeps for each rank of the job.
   static constexpr size_t bytes_each_rank() { return sizeof(Outgoing) + sizeof(Incoming); }
-  /// What a rank touches of a pair, with two mails of so many bytes: whole pages.
-  static size_t pair_bytes(size_t mail_bytes);
+  /// What two ranks touch of their couple whatever they send each other, by short mails as well.
+  static size_t couple_bytes();
+  /// What they touch beside that if one sends the other mails of so many bytes: whole pages.
+  static size_t long_mail_bytes(size_t mail_bytes);
 
   int ranks() const { return ranks_; }
   Rank me() const { return me_; }
@@ -136,7 +141,14 @@ class Wire {
 
   Outgoing& outgoing(Rank peer);
   Incoming& incoming(Rank peer);
+  size_t couples_in_row() const;
+  struct Direction {
+    Couple* couple;
+    bool first;
+  };
+  Direction direction(Rank receiver, Rank sender) const;
   Pair* pair(Rank receiver, Rank sender) const;
+  std::byte* mail(Rank receiver, Rank sender, size_t offset, size_t bytes) const;
   DataSlot* data_slots(Rank receiver, Rank sender) const;
   Registration* registrations(Rank owner) const;
   Shared<uint64_t>* pending(Rank receiver) const;
@@ -146,7 +158,7 @@ class Wire {
   std::span<Bell> bells_;
   int ranks_ = 0;
   Rank me_ = 0;
-  size_t pending_at_ = 0, pending_stride_ = 0, registrations_at_ = 0, pairs_at_ = 0, data_at_ = 0;
+  size_t pending_at_ = 0, pending_stride_ = 0, registrations_at_ = 0, couples_at_ = 0, data_at_ = 0;
   uint64_t next_generation_ = 1;
   size_t registrations_used_ = 0;           ///< entries of the table that have ever been in use
   std::vector<size_t> free_registrations_;  ///< those of them that are free

@@ -9,7 +9,6 @@
 #include <array>
 #include <atomic>
 #include <cstring>
-#include <fstream>
 #include <functional>
 #include <string>
 #include <vector>
@@ -18,6 +17,7 @@
 #include "shm/transport.h"
 #include "tests/job.h"
 #include "tests/launched.h"
+#include "tests/proc.h"
 
 namespace ibcoll {
 namespace {
@@ -428,21 +428,6 @@ TEST(SharedMemory, AMessageInChunksThatIsTakenBackLeavesRoomForOthers) {
   EXPECT_EQ(on_server(2, false, without_reading(), body), "");
 }
 
-/// Bytes that this process has in its mappings of the server's region.
-size_t resident_bytes() {
-  std::ifstream maps("/proc/self/smaps");
-  size_t bytes = 0;
-  bool ours = false;
-  for (std::string line; std::getline(maps, line);) {
-    if (line.find('-') < line.find(' ') && line.find(':') > line.find(' ')) {  // begins a mapping
-      ours = line.find("ibcoll-server") != std::string::npos;
-    } else if (ours && line.starts_with("Rss:")) {
-      bytes += std::stoull(line.substr(4)) * 1024;
-    }
-  }
-  return bytes;
-}
-
 TEST(SharedMemory, TakesNoneForRingsOfThoseWhoHaveSentNothing) {
   constexpr int kRanks = 6;
   const auto body = [](const TransportRank& rank) {
@@ -453,10 +438,11 @@ TEST(SharedMemory, TakesNoneForRingsOfThoseWhoHaveSentNothing) {
         rank.complain("something came");
     };
     look((rank.me() + 1) % kRanks);  // whether there are rings stands in a page of its own
-    const size_t before = resident_bytes();
+    const size_t before = testing::resident_bytes("ibcoll-server");
     for (Rank peer = 0; peer < kRanks; ++peer) look(peer);
-    if (before == 0 || resident_bytes() > before)
-      rank.complain(std::to_string(resident_bytes()) + " bytes, before " + std::to_string(before));
+    const size_t after = testing::resident_bytes("ibcoll-server");
+    if (before == 0 || after > before)
+      rank.complain(std::to_string(after) + " bytes, before " + std::to_string(before));
     rank.meet();
   };
   EXPECT_EQ(on_server(kRanks, false, with_heaps(), body), "");

@@ -256,6 +256,14 @@ TEST(IbInfoJob, QueuesAreThoseOfAConnectX) {
   EXPECT_LT(bytes_of(few, "receive_bytes"), bytes_of(job, "receive_bytes") / 10);
 }
 
+TEST(IbInfoJob, OverTheLoopbackAConnectionIsHalfAPage) {
+  const nlohmann::json job =
+      job_memory("24x8", "--transport loopback --calls alltoall:64:two_level_ring");
+  std::map<std::string, uint64_t> bytes;
+  for (const auto& part : job["parts"]) bytes[part["what"]] = bytes_of(part, "bytes");
+  EXPECT_EQ(bytes["pairs of the software network"], 184u * 4096 / 2);
+}
+
 TEST(IbInfoJob, TellsPeopleTheSame) {
   const Output text = run_with_errors(kInfo + " --job 800x128");
   EXPECT_EQ(text.status, 0) << text.out;

@@ -3,7 +3,13 @@
 #include <chrono>
 #include <cstring>
 #include <functional>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "engine/base/pages.h"
+#include "engine/transport/open.h"
+#include "tests/proc.h"
 #include "tests/transport/loopback_job.h"
 
 namespace ibcoll {
@@ -59,6 +65,60 @@ TEST_P(Loopback, TwoMailsAreOutstandingAtMost) {
                   return node.net.close() ? kGood : kWrong;
                 }),
             kGood);
+}
+
+Arrival await_one(Node& node) {
+  std::array<Arrival, 1> one{};
+  while (node.net.poll(one) == 0 && !node.bootstrap.failure()) std::this_thread::yield();
+  return one[0];
+}
+
+/// Both ranks send each other two mails, and signals until each ring has been used all around.
+int exchange_mails_and_signals(Node& node, size_t mail_bytes) {
+  const Rank me = node.me(), peer = 1 - me;
+  std::vector<std::byte> mail(mail_bytes);
+  for (uint32_t index = 0; index < 2; ++index) {
+    for (size_t i = 0; i < mail_bytes; ++i) mail[i] = content(me, peer, index, i);
+    CHECK_RANK(node.net.mail(peer, mail));
+  }
+  CHECK_RANK(node.bootstrap.barrier());
+  for (uint32_t index = 0; index < 2; ++index) {
+    const Arrival arrival = await_one(node);
+    CHECK_RANK(arrival.mail.size() == mail_bytes);
+    for (size_t i = 0; i < mail_bytes; ++i)
+      CHECK_RANK(arrival.mail[i] == content(peer, me, index, i));
+  }
+  for (uint32_t i = 0; i < 300; ++i) {
+    while (!node.net.signal(peer, i)) node.net.poll({});
+    CHECK_RANK(await_one(node).immediate == i);
+  }
+  return kGood;
+}
+
+TEST_P(Loopback, TwoRanksShareAPageUnlessTheirMailsAreLong) {
+  const std::pair<size_t, size_t> kPagesOfMails[] = {{384, 1},
+                                                     {NetworkTransport::kMaxMailBytes, 5}};
+  for (const auto& [mail_bytes, pages] : kPagesOfMails) {
+    EXPECT_EQ(run(2, 0,
+                  [mail_bytes = mail_bytes, pages = pages](Node& node) -> int {
+                    const std::string region = "ibcoll-network";
+                    const size_t before = testing::resident_bytes(region);
+                    CHECK_RANK(node.bootstrap.barrier());
+                    CHECK_RANK(exchange_mails_and_signals(node, mail_bytes) == kGood);
+                    const size_t grown = testing::resident_bytes(region) - before;
+                    // One more says who has sent something.
+                    CHECK_RANK(grown > 0 && grown <= (1 + pages) * page_bytes());
+                    CHECK_RANK(node.bootstrap.barrier());
+                    return node.net.close() ? kGood : kWrong;
+                  }),
+              kGood);
+    const Result<NetworkMemory> reckoned = network_memory(
+        "loopback",
+        {.ranks = 2, .outside = 1, .connections = 1, .mailed = 1, .longest_mail = mail_bytes});
+    ASSERT_TRUE(reckoned.has_value());
+    EXPECT_EQ(reckoned->items.front().what, "pairs of the software network");
+    EXPECT_EQ(2 * reckoned->items.front().bytes, pages * 4096);
+  }
 }
 
 TEST_P(Loopback, AReceiverThatDoesNotPollMakesSendersWait) {
