@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "engine/base/memory_item.h"
 #include "engine/schedule/op_kinds.h"
 #include "engine/schedule/program_hash.h"
 
@@ -393,6 +394,24 @@ std::shared_ptr<const RankProgram> ProgramBuilder::finish() {
   auto program = std::make_shared<RankProgram>(std::move(program_));
   program_ = RankProgram();
   return program;
+}
+
+/// While the longest lane is copied, to grow once more or to be kept.
+size_t ProgramBuilder::bytes_beside(const RankProgram& program, const Shape& shape) {
+  const size_t scratch = program.scratch.size();
+  size_t bytes =
+      sizeof(State) + program.recv_slots(shape) * (sizeof(State::Writer) + sizeof(Counts)) +
+      (grown(scratch) - scratch) * sizeof(Block) + grown(scratch) * sizeof(State::Writer) +
+      grown(program.steps) * sizeof(State::StepEnd) +
+      static_cast<size_t>(shape.ranks()) * (3 * sizeof(uint32_t) + sizeof(Rank)) +
+      static_cast<size_t>(shape.servers()) * sizeof(uint32_t);
+  if (reduces(program.collective)) bytes += grown(scratch) * sizeof(Counts);
+  size_t longest = 0;
+  for (const std::vector<Op>& lane : program.lanes) {
+    bytes += (grown(lane.size()) - lane.size()) * sizeof(Op);
+    longest = std::max(longest, lane.size() * sizeof(Op));
+  }
+  return bytes + longest;
 }
 
 }  // namespace ibcoll

@@ -113,6 +113,9 @@ class ProgramBuilder {
   /// of bounds and other misuse are programming errors of the algorithm: the verifier reports them.
   std::shared_ptr<const RankProgram> finish();
 
+  /// What writing this program took of memory at its peak, in bytes beside the program itself.
+  static size_t bytes_beside(const RankProgram& program, const Shape& shape);
+
  private:
   struct State;
   static constexpr int32_t kNoPeer = -1;

@@ -19,6 +19,7 @@
 #include "engine/core/plan_sources.h"
 #include "engine/core/program_cache.h"
 #include "engine/execute/mail.h"
+#include "engine/schedule/builder.h"
 #include "engine/schedule/layout.h"
 #include "engine/transport/open.h"
 #include "engine/tuner/choose.h"
@@ -127,6 +128,7 @@ struct RankLoad {
   NetworkLoad network;
   shm::LocalLoad local;
   uint64_t programs = 0;  ///< bytes of those that are kept
+  uint64_t building = 0;  ///< the same while one is written, with what that takes
   uint64_t scratch = 0;   ///< bytes, of the call that takes most
   MemoryItems call;       ///< of the call that takes most
 
@@ -145,6 +147,8 @@ RankLoad load_of(const Shape& shape, Rank me, const std::vector<PlannedCall>& ca
   ProgramCache programs(PlanSources::kProgramBytes);
   for (const PlannedCall& call : calls) {
     const ProgramPtr program = programs.find(*call.algorithm, shape, me, call.options);
+    load.building = std::max<uint64_t>(
+        load.building, programs.bytes() + ProgramBuilder::bytes_beside(*program, shape));
     const auto bytes = static_cast<uint64_t>(call.bytes);
     // Where ranks may run ahead, one call in some is not eager.
     std::vector<Partners> ways{partners_of(*program, shape, bytes, call.eager)};
@@ -225,6 +229,7 @@ class JobMemory {
                                    {"machine_queue_pairs", machine_queue_pairs()},
                                    {"device_queue_pairs", network_.device_queue_pairs}};
     for (const PartSum& part : kParts) line[part.member] = bytes_of(part.part);
+    line["build_bytes"] = load_.building;
     line["start_bytes"] = start_;
     line["start_root_bytes"] = start_root_;
     line["total_bytes"] = total();
@@ -272,8 +277,8 @@ class JobMemory {
         first = false;
       }
     }
-    parts.add_row({"start", "what ranks tell each other, as far as it is not used again",
-                   size_text(start_left())});
+    parts.add_row({"before", "for the start and to build programs, as far as it is not used again",
+                   size_text(left_from_before())});
     parts.add_row({"total", "", size_text(total()), size_text(reserved())});
     text += parts.text() + "\n";
     Table tables({"Grows with the job", "bytes a rank", "of one rank", "why"});
@@ -288,8 +293,8 @@ class JobMemory {
                       on_machine(), machine_queue_pairs(), network_.device_queue_pairs);
     return text + fmt::format(
                       "While the job starts, each rank holds {}; rank 0 of a job that a launcher "
-                      "has started holds {} more.\n",
-                      size_text(start_), size_text(start_root_));
+                      "has started holds {} more. While programs are built, a rank holds {}.\n",
+                      size_text(start_), size_text(start_root_), size_text(load_.building));
   }
 
  private:
@@ -373,13 +378,15 @@ class JobMemory {
     for (const MemoryItem& item : items_) bytes += item.reserved;
     return bytes;
   }
-  /// What the start has taken is there for programs and calls afterwards.
-  uint64_t start_left() const {
+  /// What the start has taken is there for programs and calls afterwards, and what it has taken to
+  /// build programs for calls.
+  uint64_t left_from_before() const {
+    const uint64_t before = std::max(start_, load_.building);
     const uint64_t later = bytes_of(MemoryPart::kPrograms) + bytes_of(MemoryPart::kCalls);
-    return start_ - std::min(start_, later);
+    return before - std::min(before, later);
   }
   uint64_t total() const {
-    uint64_t bytes = start_left();
+    uint64_t bytes = left_from_before();
     for (const MemoryItem& item : items_) bytes += item.bytes;
     return bytes;
   }
