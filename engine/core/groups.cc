@@ -74,8 +74,12 @@ Status Groups::check_members(std::span<const Rank> members, const char* what) {
   return {};
 }
 
-/// Servers of the members: numbered by their place in the job's order of servers.
+/// Servers of the members: numbered by their place in the job's order of servers. `members` differ
+/// from each other; those of all ranks in their order share the job's tables.
 Result<Shape> Groups::shape_of(std::span<const Rank> members) const {
+  if (members.size() == static_cast<size_t>(job_.shape.ranks()) &&
+      std::is_sorted(members.begin(), members.end()))
+    return job_.shape;
   std::vector<int> server_of(members.size());
   for (size_t i = 0; i < members.size(); ++i) server_of[i] = job_.shape.server_of(members[i]);
   if (std::is_sorted(server_of.begin(), server_of.end())) {  // as mostly

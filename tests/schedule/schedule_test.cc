@@ -72,6 +72,15 @@ TEST(Shape, HashTellsPlacementsApart) {
   EXPECT_NE(parse_layout("4")->hash(), parse_layout("5")->hash());
 }
 
+TEST(Shape, CopiesShareTheirTablesAndOutliveWhatTheyAreCopiesOf) {
+  std::optional<Shape> first = parse_layout("3,1,2").value();
+  const Shape copy = *first;
+  EXPECT_EQ(copy.members(1).data(), first->members(1).data());
+  first.reset();
+  EXPECT_THAT(copy.members(2), ::testing::ElementsAre(4, 5));
+  EXPECT_EQ(copy.describe(), "3,1,2");
+}
+
 TEST(Builder, DerivesTheOrderOfData) {
   const Shape shape = parse_layout("2,1").value();
   ProgramBuilder builder(Collective::kAlltoall, "test", shape, 0, {});
