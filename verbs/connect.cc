@@ -52,8 +52,7 @@ Status Connector::prepare() {
 }
 
 Result<Connection*> Connector::open(Rank peer) {
-  std::unique_ptr<Connection>& connection = connections_[static_cast<size_t>(peer)];
-  if (connection) return connection.get();
+  if (Connection* const known = connection(peer)) return known;
   auto fresh = std::make_unique<Connection>();
   IBCOLL_TRY(queues_.sends->make_room(device_));
   IBCOLL_ASSIGN(fresh->qp,
@@ -61,8 +60,7 @@ Result<Connection*> Connector::open(Rank peer) {
                                           queues_.shared_receives, queues_.sends->depth()));
   fresh->own_psn = std::random_device{}() & kPsnMask;
   by_number_.emplace(fresh->qp.number(), peer);
-  connection = std::move(fresh);
-  return connection.get();
+  return &connections_.put(static_cast<size_t>(peer), std::move(fresh));
 }
 
 std::string Connector::both_ends(Rank peer) const {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/base/result.h"
+#include "engine/base/sparse_objects.h"
 #include "engine/schedule/shape.h"
 #include "verbs/address_book.h"
 #include "verbs/queue_pair.h"
@@ -50,9 +51,10 @@ class Connector {
   static Result<std::unique_ptr<Connector>> create(ConnectBy by, const Device& device,
                                                    Responder& responder, const RetryOptions& retry,
                                                    ibv_comp_channel* channel);
-  /// What it keeps for each rank of the job, and for one that it has a connection to.
-  static constexpr size_t bytes_each_rank() {
-    return AddressBook::bytes_each_rank() + sizeof(std::unique_ptr<Connection>);
+  /// What it keeps of the ranks of the job to find connections, and of one that it has a connection
+  /// to.
+  static constexpr size_t table_bytes(size_t ranks, size_t connections) {
+    return SparseObjects<Connection>::table_bytes(ranks, connections);
   }
   static constexpr size_t bytes_each_connection() {
     return sizeof(Connection) + sizeof(std::pair<const uint32_t, Rank>) + 2 * sizeof(void*);
@@ -79,7 +81,7 @@ class Connector {
   void start(Rank me, uint64_t job, AddressBook addresses, const Queues& queues);
 
   /// The connection to a peer; null where there is none yet.
-  Connection* connection(Rank peer) const { return connections_[static_cast<size_t>(peer)].get(); }
+  Connection* connection(Rank peer) const { return connections_.find(static_cast<size_t>(peer)); }
   /// The peer behind a queue pair number; -1: not one of ours.
   Rank peer_of(uint32_t queue_pair) const;
 
@@ -133,7 +135,7 @@ class Connector {
   std::unique_ptr<WayFinder> ways_;
   AddressBook addresses_;
   Queues queues_;
-  std::vector<std::unique_ptr<Connection>> connections_;
+  SparseObjects<Connection> connections_;  ///< by rank
   std::unordered_map<uint32_t, Rank> by_number_;
 };
 

@@ -46,7 +46,9 @@ NetworkMemory RcTransport::memory(const NetworkLoad& load, const TransportOption
            mlx5::completion_queue_bytes(SendCompletions::entries_for(port, outside, connections))},
       {.part = MemoryPart::kQueuePairs,
        .what = "what is known of connected ranks",
-       .bytes = load.connections * (sizeof(Peer) + Connector::bytes_each_connection())},
+       .bytes = load.connections * (sizeof(Peer) + Connector::bytes_each_connection()) +
+                SparseObjects<Peer>::table_bytes(load.ranks, load.connections) +
+                Connector::table_bytes(load.ranks, load.connections)},
       {.part = MemoryPart::kQueuePairs,
        .what = "datagram queue pairs",
        .bytes = kDatagramQueuePairs * datagram_queues},
@@ -65,13 +67,14 @@ NetworkMemory RcTransport::memory(const NetworkLoad& load, const TransportOption
       {.part = MemoryPart::kReceives,
        .what = "completion queue of receives",
        .bytes = mlx5::completion_queue_bytes(receives + 1)},
-      table_of_ranks("addresses of ranks", load.ranks, Connector::bytes_each_rank(),
+      table_of_ranks("addresses of ranks", load.ranks, AddressBook::bytes_each_rank(),
                      "any rank may be connected to later, and nobody else knows where it is"),
       {.part = MemoryPart::kTables,
        .what = "ports that ranks use",
-       .bytes = load.machines * AddressBook::bytes_each_port()},
-      table_of_ranks("peers of the transport", load.ranks, sizeof(std::unique_ptr<Peer>),
-                     "completions find their peer by its rank"),
+       .bytes = load.machines * AddressBook::bytes_each_port(),
+       .each_rank = static_cast<double>(load.machines * AddressBook::bytes_each_port()) /
+                    static_cast<double>(load.ranks),
+       .why = "one a machine at least, whose ranks share it"},
       table_of_ranks("signs of life", load.ranks, Responder::bytes_each_rank(),
                      "counted by rank, by a thread of its own"),
   };

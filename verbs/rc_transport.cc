@@ -81,7 +81,7 @@ Result<MemoryKey> RcTransport::register_spare(void* base, size_t bytes) {
 RcTransport::Peer* RcTransport::usable(Rank rank) {
   if (ended()) [[unlikely]]
     return nullptr;
-  Peer* peer = peers_[static_cast<size_t>(rank)].get();
+  Peer* peer = peers_.find(static_cast<size_t>(rank));
   const Connection* connection = connector_->connection(rank);
   if (peer && connection->usable()) [[likely]]
     return peer;
@@ -93,16 +93,14 @@ RcTransport::Peer* RcTransport::usable(Rank rank) {
 }
 
 RcTransport::Peer& RcTransport::enter(Rank rank) {
-  std::unique_ptr<Peer>& peer = peers_[static_cast<size_t>(rank)];
-  if (!peer) {
-    const Connection& connection = *connector_->connection(rank);
-    peer = std::make_unique<Peer>();
-    peer->send.peer = rank;
-    peer->send.use(connection.qp);
-    connected_.push_back(peer.get());
-    counters_.queue_pairs = connected_.size();
-  }
-  return *peer;
+  const auto number = static_cast<size_t>(rank);
+  if (Peer* const known = peers_.find(number)) return *known;
+  Peer& peer = peers_.put(number, std::make_unique<Peer>());
+  peer.send.peer = rank;
+  peer.send.use(connector_->connection(rank)->qp);
+  connected_.push_back(&peer);
+  counters_.queue_pairs = connected_.size();
+  return peer;
 }
 
 bool RcTransport::put(Rank rank, const void* source, const MemoryKey& source_key,
@@ -253,7 +251,7 @@ void RcTransport::take_sends() {
       latch_send_error(done[i]);
       continue;
     }
-    Peer& peer = *peers_[static_cast<size_t>(SendQueue::peer_of(done[i].wr_id))];
+    Peer& peer = *peers_.find(static_cast<size_t>(SendQueue::peer_of(done[i].wr_id)));
     peer.heard = true;
     sends_.complete(peer.send, done[i].wr_id);
   }
@@ -303,12 +301,12 @@ bool RcTransport::take_arrival(const ibv_wc& done, Arrival& arrival) {
 }
 
 uint64_t RcTransport::posted(Rank rank) const {
-  const Peer* peer = peers_[static_cast<size_t>(rank)].get();
+  const Peer* peer = peers_.find(static_cast<size_t>(rank));
   return peer ? peer->send.posted : 0;
 }
 
 uint64_t RcTransport::completed(Rank rank) {
-  Peer* peer = peers_[static_cast<size_t>(rank)].get();
+  Peer* peer = peers_.find(static_cast<size_t>(rank));
   return peer ? sends_.completed(peer->send) : 0;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/sparse_objects.h"
 #include "engine/bootstrap/bootstrap.h"
 #include "engine/transport/network_kind.h"
 #include "engine/transport/transport.h"
@@ -130,7 +131,7 @@ class RcTransport final : public NetworkTransport {
   Bootstrap* bootstrap_ = nullptr;
   Rank me_ = -1;
   size_t max_piece_ = 0;
-  std::vector<std::unique_ptr<Peer>> peers_;
+  SparseObjects<Peer> peers_;  ///< by rank
   std::vector<Peer*> connected_;
   struct TakenMail {
     Peer* peer;
