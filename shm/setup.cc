@@ -127,15 +127,14 @@ SharedRegion::Request Transport::region(Rank rank, const Shape& shape, const Opt
 }
 
 Result<std::unique_ptr<Transport>> Transport::create(Bootstrap& bootstrap, const Shape& shape,
-                                                     std::span<Bell> bells,
-                                                     const Options& options) {
+                                                     const Bells& bells, const Options& options) {
   IBCOLL_ASSIGN(SharedRegion made,
                 SharedRegion::create(bootstrap, region(bootstrap.rank(), shape, options)));
   return create(bootstrap, shape, bells, options, std::move(made));
 }
 
 Result<std::unique_ptr<Transport>> Transport::create(Bootstrap& bootstrap, const Shape& shape,
-                                                     std::span<Bell> bells, const Options& options,
+                                                     const Bells& bells, const Options& options,
                                                      SharedRegion region) {
   std::unique_ptr<Transport> self(new Transport);
   const Rank rank = bootstrap.rank();
@@ -144,8 +143,7 @@ Result<std::unique_ptr<Transport>> Transport::create(Bootstrap& bootstrap, const
   self->options_ = options;
   self->me_ = shape.local_of(rank);
   self->size_ = shape.server_size(server);
-  self->bells_ = bells;
-  prepare_bells(bells[static_cast<size_t>(rank)]);
+  prepare_bells(bells.of(rank));
   self->shares_address_space_ = bootstrap.shares_address_space();
   const size_t n = self->size_;
   const auto me = static_cast<size_t>(self->me_);
@@ -167,6 +165,7 @@ Result<std::unique_ptr<Transport>> Transport::create(Bootstrap& bootstrap, const
   for (size_t peer = 0; peer < n; ++peer) {
     Peer& p = self->peers_[peer];
     p.rank = shape.rank_at(server, static_cast<int>(peer));
+    p.bell = &bells.of(p.rank);
     p.pid = introductions[peer].pid;
     // A receiver's rings lie side by side: it polls them together.
     p.outgoing = Ring(base + layout.rings + (peer * n + me) * layout.pair_bytes, layout.ring);
@@ -178,7 +177,7 @@ Result<std::unique_ptr<Transport>> Transport::create(Bootstrap& bootstrap, const
   IBCOLL_TRY(self->probe_private_reads(bootstrap, layout));
   // The ranks have met since the first one wrote these.
   self->set_limits(*layout.limits_in(self->region_), layout.ring.payload_bytes);
-  heed_bells(bells);
+  heed_bells(bells.all());
   return self;
 }
 

@@ -342,7 +342,7 @@ void Transport::ring_touched() {
   for (const int index : dirty_) {
     Peer& peer = peers_[index];
     peer.dirty = false;
-    ring_if_sleeping(bells_[peer.rank]);
+    ring_if_sleeping(*peer.bell);
   }
   dirty_.clear();
 }

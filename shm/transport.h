@@ -55,14 +55,15 @@ class Transport final : public LocalTransport {
   /// What the ranks of a server share. Heaps are as large as the smallest that one of them asks
   /// for. The limits need not be known yet.
   static SharedRegion::Request region(Rank rank, const Shape& shape, const Options& options);
-  /// Collective over all ranks of the job. `bells`: one a rank of the job. `region`: what has been
-  /// made as region() asks for it. The first one's limits apply to all of a server.
+  /// Collective over all ranks of the job. `bells`: of the ranks of the machine, which outlive it;
+  /// `region`: what has been made as region() asks for it. The first one's limits apply to all of a
+  /// server.
   static Result<std::unique_ptr<Transport>> create(Bootstrap& bootstrap, const Shape& shape,
-                                                   std::span<Bell> bells, const Options& options,
+                                                   const Bells& bells, const Options& options,
                                                    SharedRegion region);
   /// The same with a region that it makes.
   static Result<std::unique_ptr<Transport>> create(Bootstrap& bootstrap, const Shape& shape,
-                                                   std::span<Bell> bells, const Options& options);
+                                                   const Bells& bells, const Options& options);
   ~Transport() override;
   /// What it takes of memory on a machine with caches like this one's, once so many calls have been
   /// made that all lines of the rings have been used.
@@ -138,6 +139,7 @@ class Transport final : public LocalTransport {
   IBCOLL_LIMIT(uint32_t, kRefusals, 64);
   struct Peer {
     Rank rank = -1;
+    Bell* bell = nullptr;
     Ring outgoing, incoming;
     MailQueue mails;             ///< where it takes its mails from
     bool outgoing_made = false;  ///< there is memory behind the ring
@@ -346,7 +348,6 @@ class Transport final : public LocalTransport {
   std::string trouble_;
   std::vector<Assembly> assemblies_;
   std::vector<std::byte> private_piece_;  ///< read of a peer's private memory, to be combined
-  std::span<Bell> bells_;
 };
 
 }  // namespace ibcoll::shm

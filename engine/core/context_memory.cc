@@ -5,9 +5,8 @@
 
 namespace ibcoll {
 
-MemoryItems context_memory(const Shape& shape, int on_machine, int collectives) {
+MemoryItems context_memory(const Shape& shape, int collectives) {
   const auto ranks = static_cast<uint64_t>(shape.ranks());
-  const auto here = static_cast<uint64_t>(on_machine);
   const uint64_t tables = shape.memory_bytes();
   const auto each = static_cast<double>(tables) / static_cast<double>(ranks);
   return {
@@ -24,11 +23,7 @@ MemoryItems context_memory(const Shape& shape, int on_machine, int collectives) 
               "of all ranks share it"},
       table_of_ranks("members of the group of all ranks", ranks, sizeof(Rank),
                      "ranks of a group are looked up in the job; those of all ranks, too"),
-      {.part = MemoryPart::kShared,
-       .what = "bells",
-       .bytes = ranks * sizeof(Bell) / here,
-       .each_rank = static_cast<double>(sizeof(Bell)) / static_cast<double>(here),
-       .why = "one for each rank of the job, though only those of the machine are rung"},
+      {.part = MemoryPart::kShared, .what = "bell", .bytes = sizeof(Bell)},
       {.part = MemoryPart::kShared, .what = "place on the machine", .bytes = sizeof(ProcessPlace)},
       {.part = MemoryPart::kShared, .what = "notes of calls", .bytes = CallBoard::bytes(1)},
   };

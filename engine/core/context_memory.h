@@ -6,8 +6,7 @@
 
 namespace ibcoll {
 
-/// `on_machine`: ranks of the job that share a machine with the rank. `collectives`: how many
-/// different ones it calls.
-MemoryItems context_memory(const Shape& shape, int on_machine, int collectives);
+/// `collectives`: how many different ones it calls.
+MemoryItems context_memory(const Shape& shape, int collectives);
 
 }  // namespace ibcoll

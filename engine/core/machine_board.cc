@@ -6,9 +6,12 @@
 namespace ibcoll {
 namespace {
 
-size_t count_here(Rank me, std::span<const int> machines) {
-  const int here = machines[static_cast<size_t>(me)];
-  return static_cast<size_t>(std::count(machines.begin(), machines.end(), here));
+std::vector<Rank> ranks_here(Rank me, std::span<const int> machines) {
+  std::vector<Rank> ranks;
+  for (size_t rank = 0; rank < machines.size(); ++rank)
+    if (machines[rank] == machines[static_cast<size_t>(me)])
+      ranks.push_back(static_cast<Rank>(rank));
+  return ranks;
 }
 
 /// Behind the bells.
@@ -19,28 +22,29 @@ ProcessPlace* places_in(const SharedRegion& region, size_t ranks) {
 }  // namespace
 
 MachineBoard::MachineBoard(SharedRegion region, Rank me, std::span<const int> machines)
-    : region_(std::move(region)), ranks_(machines.size()), here_(count_here(me, machines)) {}
+    : region_(std::move(region)), ranks_(ranks_here(me, machines)) {}
 
 SharedRegion::Request MachineBoard::request(Rank me, std::span<const int> machines) {
-  const size_t ranks = machines.size();
-  const size_t before = count_here(me, machines.first(static_cast<size_t>(me) + 1)) - 1;
-  const auto prepare = [me, ranks, before](SharedRegion& region) -> Status {
+  const std::vector<Rank> here = ranks_here(me, machines);
+  const size_t place =
+      static_cast<size_t>(std::lower_bound(here.begin(), here.end(), me) - here.begin());
+  const auto prepare = [me, place, ranks = here.size()](SharedRegion& region) -> Status {
     IBCOLL_TRY(SharedRegion::reserve_all(region));
-    places_in(region, ranks)[before] = this_place(me);
+    places_in(region, ranks)[place] = this_place(me);
     return {};
   };
   return {.colour = machines[static_cast<size_t>(me)],
-          .bytes = ranks * sizeof(Bell) + count_here(me, machines) * sizeof(ProcessPlace),
+          .bytes = here.size() * (sizeof(Bell) + sizeof(ProcessPlace)),
           .name = "ibcoll-machine",
           .prepare = prepare};
 }
 
-std::span<Bell> MachineBoard::bells() const {
-  return {reinterpret_cast<Bell*>(region_.data()), ranks_};
+Bells MachineBoard::bells() const {
+  return {{reinterpret_cast<Bell*>(region_.data()), ranks_.size()}, ranks_};
 }
 
 std::span<const ProcessPlace> MachineBoard::places() const {
-  return {places_in(region_, ranks_), here_};
+  return {places_in(region_, ranks_.size()), ranks_.size()};
 }
 
 }  // namespace ibcoll

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <span>
+#include <vector>
 
 #include "engine/bootstrap/machine.h"
 #include "engine/bootstrap/shared_region.h"
@@ -21,14 +22,14 @@ class MachineBoard {
   /// `region`: what has been made as request() asks for it with the same arguments.
   MachineBoard(SharedRegion region, Rank me, std::span<const int> machines);
 
-  /// One a rank of the job.
-  std::span<Bell> bells() const;
+  /// Of the ranks of this machine.
+  Bells bells() const;
   /// Of the ranks of this machine, in ascending order.
   std::span<const ProcessPlace> places() const;
 
  private:
   SharedRegion region_;
-  size_t ranks_ = 0, here_ = 0;  ///< of the job, of the machine
+  std::vector<Rank> ranks_;  ///< of this machine
 };
 
 }  // namespace ibcoll

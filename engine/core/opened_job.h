@@ -71,7 +71,7 @@ class OpenedJob {
   StartClock& start_clock() { return start_clock_; }
 
   /// What wakes this rank.
-  Bell& bell() { return machine_board_.bells()[static_cast<size_t>(rank())]; }
+  Bell& bell() { return machine_board_.bells().of(rank()); }
   /// Where the ranks of this server note their calls.
   CallBoard::Place board() { return {notes_.data(), &shape(), rank()}; }
   /// A rank of this machine that has died.

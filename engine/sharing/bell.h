@@ -1,6 +1,7 @@
 #pragma once
 /// A bell in shared memory that a rank sleeps on and its peers ring.
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <span>
@@ -15,6 +16,27 @@ struct alignas(64) Bell {
   Shared<uint32_t> rings{0};
   Shared<uint32_t> sleeping{0};      ///< threads of the owner that do, or are about to
   Shared<uint32_t> needs_fences{0};  ///< its owner can't fence for those who ring it
+};
+
+/// The bells of the ranks of a machine, by their numbers in the job.
+class Bells {
+ public:
+  /// Of the ranks 0, 1, ...: those of a job on one machine.
+  Bells(std::span<Bell> bells) : bells_(bells) {}
+  /// `ranks`: whose they are, in ascending order; outlive this.
+  Bells(std::span<Bell> bells, std::span<const int32_t> ranks) : bells_(bells), ranks_(ranks) {}
+
+  /// Not for the data path.
+  Bell& of(int32_t rank) const {
+    if (ranks_.empty()) return bells_[static_cast<size_t>(rank)];
+    const auto place = std::lower_bound(ranks_.begin(), ranks_.end(), rank) - ranks_.begin();
+    return bells_[static_cast<size_t>(place)];
+  }
+  std::span<Bell> all() const { return bells_; }
+
+ private:
+  std::span<Bell> bells_;
+  std::span<const int32_t> ranks_;
 };
 
 /// Call it in every process that rings bells, before the first ring: tells the kernel that sleepers

@@ -25,7 +25,7 @@ namespace ibcoll {
 struct NetworkSetup {
   Bootstrap& bootstrap;
   const Shape& shape;
-  /// One a rank of the job, in memory that the ranks of a machine share.
+  /// Of the ranks of this machine, in the order of `processes`, in memory that they share.
   std::span<Bell> bells;
   /// Of the ranks of this machine, in ascending order of ranks.
   std::span<const WatchedProcess> processes;

@@ -31,8 +31,10 @@ std::string board_fault(Bootstrap& bootstrap, const std::vector<int>& machines) 
     if (CPU_COUNT(&place.processors) == 0) return "no processors";
   }
   if (found != expected) return "wrong ranks";
-  const std::span<Bell> bells = board.bells();
-  if (bells.size() != machines.size()) return "wrong number of bells";
+  const std::span<Bell> bells = board.bells().all();
+  if (bells.size() != expected.size()) return "wrong number of bells";
+  for (size_t place = 0; place < expected.size(); ++place)
+    if (&board.bells().of(expected[place]) != &bells[place]) return "wrong bell";
   const auto* const bells_end = reinterpret_cast<const std::byte*>(bells.data() + bells.size());
   if (reinterpret_cast<const std::byte*>(board.places().data()) < bells_end)
     return "places among the bells";

@@ -51,7 +51,7 @@ std::vector<bool> leave_it_to_sleepers(Rank without) {
   auto& memory = *static_cast<Memory*>(mapped);
   const RankMain main = [&](Bootstrap& bootstrap) {
     if (bootstrap.rank() == without && !forbid_membarrier()) return 2;
-    const auto transport = shm::Transport::create(bootstrap, shape, memory.bells, {});
+    const auto transport = shm::Transport::create(bootstrap, shape, Bells(memory.bells), {});
     if (!transport) return 1;
     memory.answers[bootstrap.rank()] = sleepers_fence();
     return bootstrap.barrier() ? 0 : 1;

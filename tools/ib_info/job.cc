@@ -348,8 +348,7 @@ class JobMemory {
     for (const PlannedCall& call : calls_) collectives.insert(call.collective);
     for (const MemoryItems& more :
          {network_.items, shm::Transport::memory(load_.local), load_.call,
-          context_memory(shape_, on_machine(), static_cast<int>(collectives.size())),
-          bootstrap_memory(size)})
+          context_memory(shape_, static_cast<int>(collectives.size())), bootstrap_memory(size)})
       items_.insert(items_.end(), more.begin(), more.end());
     items_.push_back(
         {.part = MemoryPart::kPrograms, .what = "programs of the calls", .bytes = load_.programs});
