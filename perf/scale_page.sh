@@ -13,20 +13,22 @@ job() { "$bin/ib_info" --job "$@" --json -; }
 section_measured() {
   header "| layout | algorithm | calls | measured | \`ib_info --job\` | ratio |"
   local layout calls algorithm
-  while read -r layout calls; do
-    for algorithm in two_level_ring aggregate; do
-      { "$bin/memory_bench" --ranks $((${layout/x/ * })) --servers "${layout%x*}" --calls "$calls" --small-only \
-          --algorithm $algorithm --json -
-        job "$layout" --transport loopback --calls alltoall:64:$algorithm; } |
-        awk "$field { bytes[NR] = f(NR == 1 ? \"mean_small_call_bytes\" : \"total_bytes\") }
-          END { printf \"| \`$layout\` | \`$algorithm\` | $calls | %.0f KB | %.0f KB | %.2f |\\n\",
-            bytes[1] / 1024, bytes[2] / 1024, bytes[2] / bytes[1] }"
-    done
+  while read -r layout algorithm calls; do
+    { "$bin/memory_bench" --ranks $((${layout/x/ * })) --servers "${layout%x*}" --calls "$calls" --small-only \
+        --algorithm $algorithm --json -
+      job "$layout" --transport loopback --calls alltoall:64:$algorithm; } |
+      awk "$field { bytes[NR] = f(NR == 1 ? \"mean_small_call_bytes\" : \"total_bytes\") }
+        END { printf \"| \`$layout\` | \`$algorithm\` | $calls | %.0f KB | %.0f KB | %.2f |\\n\",
+          bytes[1] / 1024, bytes[2] / 1024, bytes[2] / bytes[1] }"
   done <<'END'
-4x17 70
-16x8 300
-32x8 260
-64x8 40
+4x17 two_level_ring 70
+4x17 aggregate 70
+16x8 two_level_ring 300
+16x8 aggregate 300
+32x8 two_level_ring 260
+32x8 aggregate 260
+64x8 two_level_ring 3
+64x8 aggregate 40
 END
 }
 
