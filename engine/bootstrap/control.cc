@@ -12,8 +12,8 @@
 #include <climits>
 #include <cstring>
 
-#include "engine/base/hash.h"
 #include "engine/bootstrap/descriptors.h"
+#include "engine/bootstrap/gather_call.h"
 #include "engine/sharing/futex.h"
 
 namespace ibcoll {
@@ -33,12 +33,6 @@ size_t bank_bytes(size_t ranks) { return ranks * (sizeof(uint64_t) + kMostInRoun
 
 }  // namespace
 
-uint32_t mark_of_givers(std::span<const Rank> givers) {
-  uint64_t hash = givers.size();
-  for (const Rank giver : givers) hash = mix(hash, static_cast<uint64_t>(giver));
-  return std::max<uint32_t>(scramble(hash) & 0xffffff, 1);
-}
-
 Failure rank_has_left(Rank rank) {
   return {rank, ErrorCode::kPeerFailed,
           fmt::format("rank {} has left the job while others still wait for it", rank)};
@@ -52,7 +46,7 @@ struct ControlBlock::End {
 
 /// Starts the shared memory; behind it two banks, the places of those who tell of failures, and the
 /// Presence of each rank of the job. All zero at first. A bank holds what each rank takes the call
-/// for (Call), since ranks that do not agree shall find out in the first round, and room for
+/// for (GatherCall), since ranks that do not agree shall find out in the first round, and room for
 /// kMostInRound bytes of each. What they give to one round stands side by side there, so that small
 /// records of many ranks take few pages. A rank writes bank b again only two rounds later, that is
 /// after everybody has entered the round in between and so has read the bank: one rendezvous a
@@ -136,9 +130,10 @@ class ControlBootstrap final : public LocalBootstrap {
     const auto here = std::lower_bound(givers.begin(), givers.end(), rank_);
     const bool gives = here != givers.end() && *here == rank_;
     const auto place = static_cast<size_t>(here - givers.begin());
-    return gather({bytes, mark_of_givers(givers)}, givers.size(),
+    return gather({bytes, GatherCall::mark_of(givers)}, givers.size(),
                   gives ? std::optional(place) : std::nullopt, mine, all);
   }
+
   Status broadcast(Rank root, void* data, size_t bytes) override {
     IBCOLL_TRY(check_fork());
     auto* target = static_cast<std::byte*>(data);
@@ -154,32 +149,9 @@ class ControlBootstrap final : public LocalBootstrap {
   }
 
  private:
-  /// What has to be the same on all ranks.
-  struct Call {
-    static constexpr int kByteBits = 40;
-    uint64_t bytes;   ///< of each giver
-    uint32_t givers;  ///< their mark, or 0
-    uint64_t pack() const { return uint64_t{givers} << kByteBits | bytes; }
-    static Call unpack(uint64_t packed) {
-      return {packed & ((uint64_t{1} << kByteBits) - 1),
-              static_cast<uint32_t>(packed >> kByteBits)};
-    }
-  };
-
-  Error disagreement(const Call& mine, Rank peer, const Call& theirs) const {
-    std::string what =
-        mine.bytes == theirs.bytes
-            ? fmt::format("on which of them give anything: ranks {} and {}", block_.job_rank(rank_),
-                          block_.job_rank(peer))
-            : fmt::format("rank {} gives {} bytes, rank {} gives {}", block_.job_rank(rank_),
-                          mine.bytes, block_.job_rank(peer), theirs.bytes);
-    return {ErrorCode::kMismatch,
-            fmt::format("ranks disagree in an allgather or barrier: {}", what)};
-  }
-
   /// An allgather to which `givers` ranks give something; `place`: which of them this one is.
-  Status gather(const Call& call, size_t givers, std::optional<size_t> place, const void* mine,
-                void* all) {
+  Status gather(const GatherCall& call, size_t givers, std::optional<size_t> place,
+                const void* mine, void* all) {
     IBCOLL_TRY(check_fork());
     const size_t bytes = call.bytes;
     const auto* source = static_cast<const std::byte*>(mine);
@@ -192,9 +164,10 @@ class ControlBootstrap final : public LocalBootstrap {
       if (piece > 0 && place) std::memcpy(block_.data(bank, *place, piece), source + done, piece);
       IBCOLL_TRY(meet());
       for (Rank peer = 0; peer < size(); ++peer) {
-        const uint64_t theirs = block_.calls(bank)[peer];
-        if (theirs == call.pack()) continue;
-        return tl::unexpected<Error>(disagreement(call, peer, Call::unpack(theirs)));
+        const GatherCall theirs = GatherCall::unpack(block_.calls(bank)[peer]);
+        if (theirs == call) continue;
+        return fail(ErrorCode::kMismatch, "{}",
+                    disagreement(block_.job_rank(rank_), call, block_.job_rank(peer), theirs));
       }
       for (size_t giver = 0; giver < givers && piece > 0; ++giver)
         std::memcpy(target + giver * bytes + done, block_.data(bank, giver, piece), piece);

@@ -6,7 +6,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "engine/base/unique_fd.h"
@@ -15,10 +14,6 @@
 #include "engine/sharing/shared_access.h"
 
 namespace ibcoll {
-
-/// Tells lists of ranks that give something to an allgather from each other, as a rule, and from 0,
-/// which stands for all ranks: 24 bits.
-uint32_t mark_of_givers(std::span<const Rank> givers);
 
 /// One rank's view of the ranks that share the memory.
 class LocalBootstrap : public Bootstrap {

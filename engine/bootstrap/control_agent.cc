@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "engine/base/quiet_thread.h"
+#include "engine/bootstrap/gather_call.h"
 #include "engine/bootstrap/packing.h"
 #include "engine/bootstrap/peer_watch.h"
 
@@ -82,7 +83,7 @@ Status ControlAgent::exchange(std::optional<std::span<const Rank>> givers,
   outgoing_.emplace();
   outgoing_->kind = FrameKind::kGather;
   outgoing_->rank = static_cast<int32_t>(bytes);
-  if (givers) outgoing_->code = static_cast<int32_t>(mark_of_givers(*givers));
+  if (givers) outgoing_->code = static_cast<int32_t>(GatherCall::mark_of(*givers));
   outgoing_->payload = std::move(*packed);
   outgoing_givers_.reset();
   if (me_ == 0 && givers) outgoing_givers_.emplace(givers->begin(), givers->end());

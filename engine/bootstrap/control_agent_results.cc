@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "engine/bootstrap/control_agent.h"
+#include "engine/bootstrap/gather_call.h"
 #include "engine/bootstrap/packing.h"
 
 namespace ibcoll {
@@ -21,20 +22,15 @@ constexpr double kSourceSeconds = 30;
 void ControlAgent::gather(Rank leader, Frame frame) {
   gathered_[leader] = std::move(frame);
   if (gathered_.size() <= connections_.machines.size()) return;
-  const int32_t bytes = gathered_[0].rank, givers = gathered_[0].code;
+  const auto call_of = [](const Frame& part) {
+    return GatherCall{static_cast<uint64_t>(part.rank), static_cast<uint32_t>(part.code)};
+  };
+  const GatherCall call = call_of(gathered_[0]);
   for (const auto& [from, part] : gathered_) {
-    if (part.rank == bytes && part.code == givers) continue;
-    return decide(
-        {from, ErrorCode::kMismatch,
-         part.rank == bytes
-             ? fmt::format("ranks disagree in an allgather or barrier: on which of them give "
-                           "anything: ranks 0 and {}",
-                           from)
-             : fmt::format("ranks disagree in an allgather or barrier: rank 0 gives {} bytes, rank "
-                           "{} gives {}",
-                           bytes, from, part.rank)});
+    if (const GatherCall theirs = call_of(part); theirs != call)
+      return decide({from, ErrorCode::kMismatch, disagreement(0, call, from, theirs)});
   }
-  auto all = assemble(static_cast<size_t>(bytes));
+  auto all = assemble(call.bytes);
   gathered_.clear();
   if (all) all = pack(*all);
   if (!all)

@@ -38,7 +38,7 @@ enum class FrameKind : uint32_t {
   /// whom they get results (ResultSource): `rank`, at the address in the payload and port `code`.
   kGo = 6,
   /// Leader to root: what its machine gives to an allgather of `rank` bytes each; `code`: of whom,
-  /// see mark_of_givers().
+  /// see GatherCall.
   kGather = 7,
   kAll = 8,      ///< everybody's, on its way to all leaders; `rank`: of which allgather
   kFailure = 9,  ///< to the root: what a rank reports; from the root: what counts. `rank`: culprit
