@@ -91,6 +91,7 @@ class Executor {
   /// group and the memory the binding names must stay until the completion is done.
   Status post(GroupState& group, const RankProgram& program, const Binding& binding,
               Completion& completion, uint32_t sequence) {
+    look_at_end_now_and_then(sequence);
     return calls_.post(group, program, binding, completion, sequence);
   }
   Status post(GroupState& group, const RankProgram& program, const Binding& binding,
@@ -101,6 +102,7 @@ class Executor {
   /// this comes back.
   Status post(GroupState& group, const RankProgram& program, const Binding& binding,
               Completion& completion, uint32_t sequence, const ShortProgram& list, bool waits) {
+    look_at_end_now_and_then(sequence);
     const bool hurries = waits && waits_.manner == Idling::Manner::kSpin && shared_ == nullptr;
     return calls_.post_short(group, program, binding, completion, sequence, list, hurries);
   }
@@ -173,6 +175,13 @@ class Executor {
   Status check_nothing_is_left();
 
  private:
+  /// The first call of a group, and then one in so many.
+  static constexpr uint32_t kCallsBetweenLooks = 64;
+
+  void look_at_end_now_and_then(uint32_t sequence) {
+    if (sequence % kCallsBetweenLooks == 0) [[unlikely]]
+      health_.look_at_end();
+  }
   void withdraw();
   Status wait_on(Completion& completion);
   void wait_alone(const Completion& completion);

@@ -118,6 +118,13 @@ std::string Health::describe_wait(const PostedCall* call) const {
   return absence ? fmt::format("{} ({})", text, absence->what) : text;
 }
 
+void Health::look_at_end() {
+  const auto failure = bootstrap_.failure();
+  if (failure && failure->code != ErrorCode::kRankDied &&
+      lasts(end_seen_ns_, now_ns(), kBehindEndInAllNs))
+    end_.end_with(*failure);
+}
+
 void Health::check(PostedCall* call, int64_t waited_ns, int64_t& next_report_ns) {
   disagreements_.settle();
   if (end_.has_come()) return;

@@ -48,6 +48,9 @@ class Health {
     int64_t never = 0;
     check(nullptr, 0, never);
   }
+  /// At the job's end alone, where a call begins: all of a program's calls may be so short that no
+  /// wait looks for it.
+  void look_at_end();
   int64_t late_ns() const { return options_.late_ns; }
   int64_t deadline_ns() const { return options_.deadline_ns; }
 
