@@ -55,7 +55,7 @@ struct StridedBuffers {
   }
 };
 
-void run_strided_case(const RankView& rank, Group& group, Case c) {
+void run_strided_case(const RankView& rank, Group& group, Case c, CaseMemory& memory) {
   const Collective collective = c.algorithm->collective;
   const Shape& shape = group.shape();
   const Rank me = group.rank(), root = c.root(shape.ranks());
@@ -73,21 +73,21 @@ void run_strided_case(const RankView& rank, Group& group, Case c) {
   const bool all = has_blocks(collective);
   const StridedBuffers sends(out, c, all || random() % 3 != 0, random);
   const StridedBuffers receives(in, c, all || random() % 3 != 0, random);
-  Memory send(rank.context, sends.side.bytes + 1, c.shared_memory);
-  Memory recv(rank.context, receives.side.bytes + 1, c.shared_memory);
+  std::byte* const send = memory.send.take(sends.side.bytes + 1, c.shared_memory);
+  std::byte* const recv = memory.recv.take(receives.side.bytes + 1, c.shared_memory);
   const bool from_recv = c.in_place && !keeps;
   for (size_t i = 0; i < out.size(); ++i) {
     const size_t slot = !from_recv ? i : out.size() == 1 ? static_cast<size_t>(me) : i;
     (from_recv ? receives : sends).for_each(slot, [&](size_t place, size_t at) {
-      (from_recv ? recv : send).data()[place] = pattern(out[i].origin, out[i].target, at, c.number);
+      (from_recv ? recv : send)[place] = pattern(out[i].origin, out[i].target, at, c.number);
     });
   }
   CallArguments a;
   a.collective = collective;
   a.root = root;
   a.in_place = c.in_place;
-  a.send = from_recv ? nullptr : send.data() + sends.side.base;
-  a.recv = c.in_place && keeps ? nullptr : recv.data() + receives.side.base;
+  a.send = from_recv ? nullptr : send + sends.side.base;
+  a.recv = c.in_place && keeps ? nullptr : recv + receives.side.base;
   a.block_bytes = block_length({me, root}, c);
   a.send_counts = sends.counts.data();
   a.send_displacements = sends.places.data();
@@ -98,29 +98,30 @@ void run_strided_case(const RankView& rank, Group& group, Case c) {
   a.send_blocks = sends.layouts();
   a.recv_blocks = receives.layouts();
   a.options = {c.algorithm->name, c.pacing, c.pieces, c.ordered, owned};
-  std::vector<std::byte> expected(recv.data(), recv.data() + receives.side.bytes);
+  std::vector<std::byte>& expected = memory.expected;
+  expected.assign(recv, recv + receives.side.bytes);
   for (size_t i = 0; i < in.size() && !(c.in_place && keeps); ++i) {
     receives.for_each(i, [&](size_t place, size_t at) {
       expected[place] = pattern(in[i].origin, in[i].target, at, c.number);
     });
   }
-  const std::vector<std::byte> sent(send.data(), send.data() + sends.side.bytes);
+  memory.sent.assign(send, send + sends.side.bytes);
   Call call(group);
   if (!rank.good(call.prepare(a), c.name())) return;
   // Twice: a call that is started again finds no traces of the first time.
   for (int round = 0; round < 2; ++round) {
     if (!rank.good(call.start(), c.name()) || !rank.good(call.wait(), c.name())) return;
     const auto differ =
-        std::mismatch(expected.begin(), expected.end(), recv.data(), recv.data() + expected.size());
+        std::mismatch(expected.begin(), expected.end(), recv, recv + expected.size());
     if (differ.first != expected.end()) {
       return rank.complain(fmt::format("{}, round {}: byte {} of the receive memory is wrong",
                                        c.name(), round, differ.first - expected.begin()));
     }
-    if (!std::equal(sent.begin(), sent.end(), send.data()))
+    if (!std::equal(memory.sent.begin(), memory.sent.end(), send))
       return rank.complain(fmt::format("{}: wrote to what it sends", c.name()));
     if (from_recv && traits(collective).in_place == InPlace::kAside) break;  // what is sent is gone
     if (from_recv || keeps) continue;
-    for (size_t i = 0; i < expected.size(); ++i) recv.data()[i] = kPoison;
+    for (size_t i = 0; i < expected.size(); ++i) recv[i] = kPoison;
   }
 }
 
@@ -137,8 +138,9 @@ void strided_sweep(const JobOptions& job, const std::vector<size_t>& sizes, uint
     return long_runs != LongRuns::kSome || !has_blocks(c.algorithm->collective);
   });
   const std::string complaints = run_job(job, [&](const RankView& rank) {
+    CaseMemory memory(rank.context);
     for (const Case& c : all) {
-      run_strided_case(rank, rank.context.world(), c);
+      run_strided_case(rank, rank.context.world(), c, memory);
       if (rank.context.executor().failed()) return;
     }
     if (long_runs == LongRuns::kSome && rank.context.rank() == 0 &&

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sanitizer/asan_interface.h>
 
 #include <algorithm>
 #include <array>
@@ -39,7 +40,7 @@ struct Side {
   }
 };
 
-void run_case(const RankView& rank, Group& group, Case c) {
+void run_case(const RankView& rank, Group& group, Case c, CaseMemory& memory) {
   const Collective collective = c.algorithm->collective;
   const Shape& shape = group.shape();
   const Rank me = group.rank(), root = c.root(shape.ranks());
@@ -55,20 +56,20 @@ void run_case(const RankView& rank, Group& group, Case c) {
                    [&](uint32_t i) { return send_block(collective, me, root, i, graph); });
   const Side receives(recv_slots(collective, shape, me, root, graph), c,
                       [&](uint32_t i) { return recv_block(collective, me, root, i, graph); });
-  Memory send(rank.context, sends.bytes, c.shared_memory);
+  std::byte* const send = memory.send.take(sends.bytes, c.shared_memory);
   // What is to be combined in place may be more than what is received.
-  Memory recv(rank.context, combines ? std::max(sends.bytes, receives.bytes) : receives.bytes,
-              c.shared_memory);
+  std::byte* const recv = memory.recv.take(
+      combines ? std::max(sends.bytes, receives.bytes) : receives.bytes, c.shared_memory);
   const auto byte_of = [&](const Block& block, size_t at) {
     return pattern(block.origin, block.target, at, c.number);
   };
   for (size_t i = 0; i < sends.blocks.size(); ++i) {
-    std::byte* place = send.data() + sends.places[i];
+    std::byte* place = send + sends.places[i];
     if (c.in_place && combines) {
-      place = recv.data() + sends.places[i];
+      place = recv + sends.places[i];
     } else if (c.in_place && !keeps) {
       const size_t slot = sends.blocks.size() == 1 ? static_cast<size_t>(me) : i;
-      place = recv.data() + receives.places[slot];
+      place = recv + receives.places[slot];
     }
     const Block block = {combines ? me : sends.blocks[i].origin, sends.blocks[i].target};
     for (int64_t k = 0; k < sends.counts[i]; ++k) place[k] = byte_of(block, k);
@@ -77,8 +78,8 @@ void run_case(const RankView& rank, Group& group, Case c) {
   arguments.collective = collective;
   arguments.root = root;
   arguments.in_place = c.in_place;
-  arguments.send = c.in_place && !keeps ? nullptr : send.data();
-  arguments.recv = c.in_place && keeps ? nullptr : recv.data();
+  arguments.send = c.in_place && !keeps ? nullptr : send;
+  arguments.recv = c.in_place && keeps ? nullptr : recv;
   arguments.block_bytes = block_length({me, root}, c);
   arguments.send_counts = sends.counts.data();
   arguments.send_displacements = sends.places.data();
@@ -101,7 +102,8 @@ void run_case(const RankView& rank, Group& group, Case c) {
       !rank.good(call.wait(), c.name())) {
     return;
   }
-  std::vector<std::byte> expected(receives.bytes, kPoison);
+  std::vector<std::byte>& expected = memory.expected;
+  expected.assign(receives.bytes, kPoison);
   for (size_t i = 0; i < receives.blocks.size(); ++i) {
     std::byte* place = expected.data() + receives.places[i];
     for (int64_t k = 0; k < receives.counts[i] && !combines; ++k) {
@@ -118,9 +120,9 @@ void run_case(const RankView& rank, Group& group, Case c) {
       std::memcpy(place + k, &sum, 4);
     }
   }
-  const std::byte* got = recv.data();
+  const std::byte* got = recv;
   if (c.in_place && keeps) {  // the root's own block stays
-    got = send.data() + sends.places[me];
+    got = send + sends.places[me];
   }
   for (size_t i = 0; i < receives.bytes; ++i) {
     if (got[i] != expected[i]) {
@@ -144,17 +146,28 @@ std::string Case::name() const {
          (graph < 0 ? "" : fmt::format(", graph {}", graph));
 }
 
-Memory::Memory(Context& context, size_t bytes, bool shared) : context_(context) {
-  if (shared) {
-    shared_ = static_cast<std::byte*>(context.allocate(bytes).value());
-  } else {
-    private_.resize(bytes + 1);
-  }
-  std::fill_n(data(), bytes, kPoison);
-}
-
 Memory::~Memory() {
   if (shared_ != nullptr) (void)context_.free(shared_);
+  ASAN_UNPOISON_MEMORY_REGION(private_.data(), private_.size());
+}
+
+std::byte* Memory::take(size_t bytes, bool shared) {
+  std::byte* data = nullptr;
+  if (shared) {
+    if (shared_bytes_ < bytes || shared_ == nullptr) {
+      if (shared_ != nullptr) (void)context_.free(std::exchange(shared_, nullptr));
+      shared_ = static_cast<std::byte*>(context_.allocate(bytes).value());
+      shared_bytes_ = bytes;
+    }
+    data = shared_;
+  } else {
+    ASAN_UNPOISON_MEMORY_REGION(private_.data(), private_.size());
+    if (private_.size() <= bytes) private_.resize(bytes + 1);
+    data = private_.data();
+    ASAN_POISON_MEMORY_REGION(data + bytes, private_.size() - bytes);
+  }
+  std::fill_n(data, bytes, kPoison);
+  return data;
 }
 
 size_t block_length(const Block& block, const Case& c) {
@@ -212,8 +225,9 @@ std::function<void(const RankView&)> all_cases(const std::vector<size_t>& sizes,
   constexpr size_t kLong = size_t{128} << 10;
   const auto is_long = [](const Case& c) { return c.block_bytes >= kLong; };
   return [all = affordable(cases(sizes, first), first, is_long)](const RankView& rank) {
+    CaseMemory memory(rank.context);
     for (const Case& c : all) {
-      run_case(rank, rank.context.world(), c);
+      run_case(rank, rank.context.world(), c, memory);
       if (rank.context.executor().failed()) return;
     }
   };

@@ -28,19 +28,32 @@ struct Case {
   std::string name() const;
 };
 
-/// A buffer of either kind.
+/// What a rank sends from or receives into, in one case after the other. Pages that a case has
+/// touched are there for the next one: where a page costs 15 us, new memory for each takes most of
+/// a sweep.
 class Memory {
  public:
-  Memory(Context& context, size_t bytes, bool shared);
+  explicit Memory(Context& context) : context_(context) {}
   ~Memory();
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
-  std::byte* data() { return shared_ != nullptr ? shared_ : private_.data(); }
+  /// Memory of so many poisoned bytes, the engine's own or not, which is the case's until the next
+  /// call.
+  std::byte* take(size_t bytes, bool shared);
 
  private:
   Context& context_;
   std::byte* shared_ = nullptr;
+  size_t shared_bytes_ = 0;
   std::vector<std::byte> private_;
+};
+
+/// What a rank needs of memory in a sweep.
+struct CaseMemory {
+  explicit CaseMemory(Context& context) : send(context), recv(context) {}
+  Memory send, recv;
+  std::vector<std::byte> sent;      ///< what was in the memory that is sent from
+  std::vector<std::byte> expected;  ///< what has to be in the other's in the end
 };
 
 /// Length of the block `origin` has for `target` in the call of that number; where blocks differ,
