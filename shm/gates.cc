@@ -1,13 +1,11 @@
 #include "shm/gates.h"
 
-#include <pthread.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstddef>
 
 #include "engine/base/hash.h"
 #include "engine/base/pages.h"
+#include "engine/sharing/robust_mutex.h"
 #include "engine/transport/transport.h"
 
 namespace ibcoll::shm {
@@ -25,8 +23,9 @@ constexpr uint64_t gate_word(uint32_t sequence, uint32_t gates) {
 
 }  // namespace
 
-/// Which group uses which slot. Guarded by the mutex. Links are numbers of slots, counted from 1,
-/// so that zeroed memory is an empty table.
+/// Which group uses which slot. Guarded by the mutex; a rank that died inside left at worst a slot
+/// that stays taken. Links are numbers of slots, counted from 1, so that zeroed memory is an empty
+/// table.
 struct Gates::Control {
   struct Slot {
     uint64_t group;
@@ -34,25 +33,11 @@ struct Gates::Control {
     uint32_t to_come;  ///< members that have not opened it yet
     uint32_t next;     ///< in its bucket, or among the free ones
   };
-  pthread_mutex_t mutex;
+  RobustMutex mutex;
   uint32_t used;  ///< slots that have ever been in use
   uint32_t free;  ///< first of those that are free again
   uint32_t buckets[1u << kBucketBits];
   Slot slots[kSlots];
-};
-
-class Gates::Lock {
- public:
-  explicit Lock(pthread_mutex_t& mutex) : mutex_(mutex) {
-    // A rank that died inside left at worst a slot that stays taken.
-    if (pthread_mutex_lock(&mutex_) == EOWNERDEAD) pthread_mutex_consistent(&mutex_);
-  }
-  ~Lock() { pthread_mutex_unlock(&mutex_); }
-  Lock(const Lock&) = delete;
-  Lock& operator=(const Lock&) = delete;
-
- private:
-  pthread_mutex_t& mutex_;
 };
 
 size_t Gates::bytes(size_t ranks) {
@@ -76,12 +61,7 @@ Gates::Gates(SharedRegion& region, size_t begin, int me, size_t ranks)
 
 Status Gates::prepare() {
   IBCOLL_TRY(reserve(control_, offsetof(Control, slots)));
-  pthread_mutexattr_t attributes;
-  pthread_mutexattr_init(&attributes);
-  pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-  pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
-  pthread_mutex_init(&control_->mutex, &attributes);
-  pthread_mutexattr_destroy(&attributes);
+  control_->mutex.prepare();
   return {};
 }
 
@@ -95,7 +75,7 @@ Shared<uint64_t>& Gates::word(int local, uint32_t slot, uint32_t sequence) const
 }
 
 Result<uint32_t> Gates::open(uint64_t group, uint32_t members) {
-  const Lock lock(control_->mutex);
+  const RobustMutex::Lock lock(control_->mutex);
   const uint32_t found = find(group);
   if (found == 0) return take_slot(group, members);
   Control::Slot& slot = control_->slots[found - 1];
@@ -137,7 +117,7 @@ Result<uint32_t> Gates::take_slot(uint64_t group, uint32_t members) {
 }
 
 void Gates::close(uint32_t index, bool over) {
-  const Lock lock(control_->mutex);
+  const RobustMutex::Lock lock(control_->mutex);
   Control::Slot& slot = control_->slots[index];
   if (--slot.users != 0 || (slot.to_come != 0 && !over)) return;
   uint32_t* link = &control_->buckets[bucket_of(slot.group, kBucketBits)];

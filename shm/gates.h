@@ -44,7 +44,6 @@ class Gates {
 
  private:
   struct Control;
-  class Lock;
   Shared<uint64_t>& word(int local, uint32_t slot, uint32_t sequence) const;
   Status reserve(const void* begin, size_t bytes);
   Result<uint32_t> take_slot(uint64_t group, uint32_t members);
