@@ -1,6 +1,6 @@
 #include "engine/core/exchange_counts.h"
 
-#include "engine/core/call.h"
+#include "engine/core/inner_call.h"
 
 namespace ibcoll {
 namespace {
@@ -9,7 +9,6 @@ constexpr int64_t kUnknown = -1;
 
 Status run(Group& group, CallPurpose purpose, Collective collective, Rank root, const void* send,
            void* recv, size_t block_bytes) {
-  Call call(group);
   CallArguments arguments;
   arguments.collective = collective;
   arguments.purpose = purpose;
@@ -17,9 +16,7 @@ Status run(Group& group, CallPurpose purpose, Collective collective, Rank root, 
   arguments.send = send;
   arguments.recv = recv;
   arguments.block_bytes = block_bytes;
-  IBCOLL_TRY(call.prepare(arguments));
-  IBCOLL_TRY(call.start());
-  return call.wait();
+  return make_inner_call(group, arguments);
 }
 
 /// `own` and `other` are what this rank and a peer count; ends the job where they can't agree.

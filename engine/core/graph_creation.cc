@@ -8,17 +8,14 @@
 #include <vector>
 
 #include "engine/base/hash.h"
-#include "engine/core/call.h"
+#include "engine/core/inner_call.h"
 
 namespace ibcoll {
 namespace {
 
 Status run(Group& group, CallArguments arguments) {
   arguments.purpose = CallPurpose::kGraph;
-  Call call(group);
-  IBCOLL_TRY(call.prepare(arguments));
-  IBCOLL_TRY(call.start());
-  return call.wait();
+  return make_inner_call(group, arguments);
 }
 
 Status allreduce(Group& group, std::span<uint64_t> values, Operator op) {
