@@ -132,11 +132,6 @@ void Health::check(PostedCall* call, int64_t waited_ns, int64_t& next_report_ns)
   PostedCall* const started =
       call != nullptr && !call->queued && !call->group->over ? call : nullptr;
   const bool by_arrival = call != nullptr && call->group->by_arrival;
-  if (started != nullptr && waited_ns >= kAskNs && !by_arrival) {
-    disagreements_.ask(*started);
-    if (calls_.waited_for() == started) disagreements_.tell_the_stuck(*started);
-    if (end_.has_come()) return;
-  }
   if (const auto failure = bootstrap_.failure()) {
     // The others may have ended this call well before one of them made a mistake in another.
     const bool may_end = call != nullptr && failure->code != ErrorCode::kRankDied;
@@ -154,9 +149,16 @@ void Health::check(PostedCall* call, int64_t waited_ns, int64_t& next_report_ns)
       dead &&
       (!bootstrap_.absence(*dead) || (bootstrap_.is_leaving(*dead) && deaths_.known().empty()) ||
        (!deaths_.known().empty() && bootstrap_.end_of(*dead)))) {
+    asked_ns_ = 0;  // there may be more
     return end_.abort({*dead, ErrorCode::kRankDied, fmt::format("rank {} has died", *dead)});
   }
   if (by_arrival) return;  // nobody waits in it
+  // After what can be known of deaths: a call that waits in vain because of one is in no cycle.
+  if (started != nullptr && waited_ns >= kAskNs && !started->group->over) {
+    disagreements_.ask(*started);
+    if (calls_.waited_for() == started) disagreements_.tell_the_stuck(*started);
+    if (end_.has_come()) return;
+  }
   const PostedCall* const late = call != nullptr && call->queued ? nullptr : call;
   if (options_.deadline_ns > 0 && waited_ns >= options_.deadline_ns) {
     return end_.abort({awaited(late), ErrorCode::kDeadline,
