@@ -50,7 +50,7 @@ bool ApiRank::good(ibcoll_status status, const std::string& what) const {
 }
 
 std::string launched(const char* layout, int ranks, const std::function<void(const ApiRank&)>& body,
-                     int* status, const char* placement) {
+                     int* status, const char* placement, bool keep_survivors) {
   Complaints complaints(ranks);
   struct Argument {
     const std::function<void(const ApiRank&)>& body;
@@ -60,6 +60,7 @@ std::string launched(const char* layout, int ranks, const std::function<void(con
   options.ranks = ranks;
   options.layout = layout;
   options.placement = placement;
+  options.keep_survivors = keep_survivors ? 1 : 0;
   int result = 0;
   const auto main = [](ibcoll_context* context, void* data) {
     const auto* to_run = static_cast<Argument*>(data);

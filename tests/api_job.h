@@ -26,10 +26,11 @@ struct ApiRank {
 };
 
 /// Runs `body` on every rank of an ibcoll_launch; gives what the ranks complain of. `status`: the
-/// launch's, 0 where it is null. `placement`: null is "block". A rank complains where a sanitizer
-/// finds something in it.
+/// launch's, 0 where it is null. `placement`: null is "block". `keep_survivors`: whoever outlives a
+/// death may take its time. A rank complains where a sanitizer finds something in it.
 std::string launched(const char* layout, int ranks, const std::function<void(const ApiRank&)>& body,
-                     int* status = nullptr, const char* placement = nullptr);
+                     int* status = nullptr, const char* placement = nullptr,
+                     bool keep_survivors = false);
 
 /// A group of these ranks, with an identifier.
 ibcoll_group* group_of(const ApiRank& rank, const std::vector<int>& ranks, uint64_t id);

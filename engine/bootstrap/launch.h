@@ -17,8 +17,12 @@ struct LaunchOptions {
   bool bind = true;
   /// How long ranks may go on after a failure was reported, before they are killed.
   int64_t grace_ns = 5'000'000'000;
-  /// Called once, in the launching process, when a rank fails or reports a failure. Empty: one line
-  /// is logged. Ranks therefore need not print that another one died.
+  /// Ranks may go on for ever after another one has died, and how one was killed is no result of
+  /// the launch's unless all were.
+  bool keep_survivors = false;
+  /// Called in the launching process when a rank fails or reports a failure: once, and again where
+  /// the job ends although ranks were kept. Empty: one line is logged. Ranks therefore need not
+  /// print that another one died.
   std::function<void(const Failure&)> on_failure;
 };
 
@@ -28,9 +32,9 @@ inline constexpr int kMaxLaunchRanks = 4096;
 /// Forks one process a rank and waits for all. Returns 0 if every rank returned 0, else the first
 /// status that was not: 128 + N for a rank killed by signal N. When a rank dies or returns another
 /// status, the others are told through Bootstrap::failure() and get some seconds to end by
-/// themselves; then they are killed. SIGINT, SIGTERM and SIGHUP end all ranks, the result is then
-/// 128 + signal; no process outlives the caller, not even when the caller is killed. Call it while
-/// this process has one thread.
+/// themselves; then they are killed, unless they are to survive a death. SIGINT, SIGTERM and SIGHUP
+/// end all ranks, the result is then 128 + signal; no process outlives the caller, not even when
+/// the caller is killed. Call it while this process has one thread.
 Result<int> launch_processes(const LaunchOptions& options, const RankMain& main);
 
 /// Runs the ranks as threads of this process: for tests under the thread sanitizer.

@@ -55,6 +55,9 @@ class BlockedSignals {
   sigset_t ending_, before_;
 };
 
+/// How often the launcher looks whether a job has ended whose ranks it keeps.
+constexpr int kLookMs = 1000;
+
 /// What a forked process does; never returns.
 [[noreturn]] void run_rank(ControlBlock& control, Rank rank, pid_t launcher, const CpuSet& units,
                            const RankMain& main) {
@@ -135,7 +138,7 @@ class Supervisor {
       watched.push_back({control_.failure_fd(), POLLIN, 0});
       for (const Child& child : children_) watched.push_back({child.exited.get(), POLLIN, 0});
       for (const Child& child : children_) watched.push_back({child.runs.get(), POLLIN, 0});
-      if (failure_seen_) watched[1].fd = -1;
+      if (failure_seen_ || keeps_) watched[1].fd = -1;
       if (poll(watched.data(), watched.size(), milliseconds_left()) < 0 && errno != EINTR)
         return fail_errno("cannot wait for the ranks");
       // Signals first: a terminal sends them to the ranks as well, whose end is then no failure.
@@ -150,7 +153,7 @@ class Supervisor {
         deadline_.reset();
       }
     }
-    return result_;
+    return result_ != 0 || has_returned_ ? result_ : result_of_killed_;
   }
 
  private:
@@ -165,7 +168,8 @@ class Supervisor {
   }
 
   int milliseconds_left() const {
-    if (!deadline_) return -1;
+    // What ends a job after a death wakes nobody.
+    if (!deadline_) return keeps_ ? kLookMs : -1;
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(*deadline_ - Clock::now()).count();
     return static_cast<int>(std::clamp<int64_t>(left, 0, 60'000));
@@ -194,8 +198,10 @@ class Supervisor {
     child.runs.reset();
     const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     const Failure failure = end_of_rank(rank, child.pid, status);
+    int& result = options_.keep_survivors && WIFSIGNALED(status) ? result_of_killed_ : result_;
+    has_returned_ |= WIFEXITED(status);
     if (code != 0) {
-      if (result_ == 0) result_ = code;
+      if (result == 0) result = code;
       control_.note_end(failure);
       control_.report(failure, options_.ranks);
     }
@@ -220,8 +226,14 @@ class Supervisor {
     if (failure_seen_) return;
     const auto failure = control_.failure();
     if (!failure) return;
-    failure_seen_ = true;
-    limit(Clock::now() + std::chrono::nanoseconds(options_.grace_ns));
+    // What ends the job after a death takes its place.
+    const bool keeps = options_.keep_survivors && failure->code == ErrorCode::kRankDied;
+    if (keeps && keeps_) return;
+    keeps_ = keeps;
+    if (!keeps) {
+      failure_seen_ = true;
+      limit(Clock::now() + std::chrono::nanoseconds(options_.grace_ns));
+    }
     if (interrupted_) return;  // the user knows
     if (options_.on_failure)
       options_.on_failure(*failure);
@@ -241,7 +253,10 @@ class Supervisor {
   std::optional<Clock::time_point> deadline_;
   bool interrupted_ = false;
   bool failure_seen_ = false;
+  bool keeps_ = false;  ///< what is left after a death
   int result_ = 0;
+  int result_of_killed_ = 0;  ///< where the others are kept
+  bool has_returned_ = false;
 };
 
 }  // namespace

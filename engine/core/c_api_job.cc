@@ -183,18 +183,21 @@ void await_threads(ibcoll_context& context) {
   engine.threads().stop();
 }
 
-/// One rank of ibcoll_launch.
-int run_rank(Bootstrap& bootstrap, const ContextOptions& options,
+/// One rank of ibcoll_launch. `survives`: the others' deaths.
+int run_rank(Bootstrap& bootstrap, const ContextOptions& options, bool survives,
              int (*main)(ibcoll_context*, void*), void* argument) {
   ibcoll_context& context = Contexts::take();
   int result = 1;
   if (make_context(bootstrap, options, {}, context) == IBCOLL_OK) {
     result = main(&context, argument);
     await_threads(context);
-    if (const std::string left = leftovers(context); !left.empty())
-      log().warn("the rank's function has returned and left {}", left);
+    if (const std::string handles = leftovers(context); !handles.empty())
+      log().warn("the rank's function has returned and left {}", handles);
     // Others may have waited for this rank in vain: it has not ended well then.
-    if (give(leave(context)) != IBCOLL_OK && result == 0) {
+    const ibcoll_status left = give(leave(context));
+    const auto failure = bootstrap.failure();
+    const bool outlived = survives && failure && failure->code == ErrorCode::kRankDied;
+    if (left != IBCOLL_OK && result == 0 && !outlived) {
       fmt::print(stderr, "{}\n", ibcoll_last_error());
       result = 1;
     }
@@ -302,8 +305,13 @@ ibcoll_status ibcoll_launch(const ibcoll_launch_options* options,
     const Result<bool> bind = flag("bind", (*whole)->bind);
     if (!bind) return report(bind.error());
     launch.bind = *bind;
+    const Result<bool> keep = flag("keep_survivors", (*whole)->keep_survivors);
+    if (!keep) return report(keep.error());
+    // Between servers there are none.
+    const std::optional<Shape>& shape = context_options->shape;
+    launch.keep_survivors = *keep && (!shape || shape->servers() == 1);
     const Result<int> status = launch_processes(launch, [&](Bootstrap& bootstrap) {
-      return run_rank(bootstrap, *context_options, main, argument);
+      return run_rank(bootstrap, *context_options, launch.keep_survivors, main, argument);
     });
     if (!status) return report(status.error());
     if (exit_status != nullptr) *exit_status = *status;

@@ -133,7 +133,9 @@ typedef struct ibcoll_launch_options {
                             IBCOLL_PLACEMENT says, "block" by default. "cyclic" is refused where
                             nothing says which servers there are */
   int bind;              /**< 1: bind ranks to cores; 0: not */
-  int reserved;          /**< 0 */
+  int keep_survivors;    /**< 1: when a rank of one server has died, or has returned anything but 0,
+                            the others run until they end by themselves (ibcoll_group_shrink); 0:
+                            for five seconds at most */
 } ibcoll_launch_options;
 /** To begin with: the number of ranks is to be set. */
 #define IBCOLL_LAUNCH_OPTIONS_INIT \
@@ -141,7 +143,8 @@ typedef struct ibcoll_launch_options {
 
 /** Starts `options->ranks` processes on this machine by fork; each runs main(context, argument),
  * and its result is the process's exit status. Waits for all. *exit_status: 0 if all returned 0,
- * else the first that did not. No process outlives the caller. */
+ * else the first that did not, 128 + N of a rank that signal N has killed. With keep_survivors,
+ * ranks that were killed count only if all were. No process outlives the caller. */
 IBCOLL_API ibcoll_status ibcoll_launch(const ibcoll_launch_options* options,
                                        int (*main)(ibcoll_context* context, void* argument),
                                        void* argument, int* exit_status);

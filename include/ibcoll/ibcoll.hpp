@@ -219,14 +219,15 @@ class job {
 
 /// Starts `ranks` processes on this machine, each of which runs `main`; gives 0 if all returned 0,
 /// else the first result that was not. An exception that leaves `main` ends its process with its
-/// text and status 1.
+/// text and status 1. `keep_survivors`: see ibcoll_launch_options.
 /// @ingroup cpp
 inline int launch(int ranks, const std::function<int(context&)>& main,
-                  const std::string& server_layout = {}) {
+                  const std::string& server_layout = {}, bool keep_survivors = false) {
   ibcoll_launch_options o = IBCOLL_LAUNCH_OPTIONS_INIT;
   o.ranks = ranks;
   o.layout = server_layout.empty() ? nullptr : server_layout.c_str();
   o.bind = 1;
+  o.keep_survivors = keep_survivors ? 1 : 0;
   int status = 0;
   detail::check(ibcoll_launch(
       &o,

@@ -52,6 +52,53 @@ TEST(Launch, SurvivorsThatDoNotEndAreKilledAfterTheGrace) {
   EXPECT_EQ(result.value(), 5);
 }
 
+TEST(Launch, SurvivorsOfADeathMayBeKept) {
+  for (const int status : {kGood, kWrong}) {
+    InSharedMemory<std::atomic<int>> ended_well;
+    LaunchOptions options = quiet(3);
+    options.grace_ns = 50'000'000;
+    options.keep_survivors = true;
+    const auto result = launch_processes(options, [&](Bootstrap& bootstrap) -> int {
+      if (bootstrap.rank() == 1) raise(SIGKILL);
+      wait_until([&] { return bootstrap.failure().has_value(); });
+      usleep(500'000);
+      ended_well->fetch_add(1);
+      return status;
+    });
+    EXPECT_EQ(result.value(), status) << "the survivors'";
+    EXPECT_EQ(ended_well->load(), 2);
+  }
+}
+
+TEST(Launch, WhereNobodySurvivesTheResultIsADeath) {
+  LaunchOptions options = quiet(3);
+  options.keep_survivors = true;
+  const auto result = launch_processes(options, [&](Bootstrap&) -> int { return raise(SIGKILL); });
+  EXPECT_EQ(result.value(), 128 + SIGKILL);
+}
+
+TEST(Launch, SurvivorsOfADeathAreKilledWhereTheJobEndsForAnotherReason) {
+  InSharedMemory<std::atomic<int>> kept;
+  LaunchOptions options = quiet(3);
+  options.grace_ns = 50'000'000;
+  options.keep_survivors = true;
+  std::vector<std::string> told;
+  options.on_failure = [&](const Failure& failure) { told.push_back(failure.what); };
+  const auto result = launch_processes(options, [&](Bootstrap& bootstrap) -> int {
+    if (bootstrap.rank() == 1) raise(SIGKILL);
+    wait_until([&] { return bootstrap.failure().has_value(); });
+    usleep(300'000);
+    kept->fetch_add(1);
+    if (bootstrap.rank() == 0) bootstrap.end_after_death({0, ErrorCode::kMismatch, "enough of it"});
+    while (true) pause();
+  });
+  EXPECT_EQ(result.value(), 128 + SIGKILL);
+  EXPECT_EQ(kept->load(), 2);
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_THAT(told[0], ::testing::HasSubstr("rank 1"));
+  EXPECT_EQ(told[1], "enough of it");
+}
+
 /// Runs `main` in a forked process that launches ranks, so that it can be killed.
 pid_t start_launcher(int ranks, const RankMain& main) {
   const pid_t pid = fork();

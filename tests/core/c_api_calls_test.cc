@@ -235,10 +235,14 @@ TEST_F(CApiCalls, FlagsAreZeroOrOne) {
   for (const int value : {-1, 2, 256}) {
     const std::string text = " is " + std::to_string(value) + ": it must be 0 or 1";
     options.ordered = multicast.acknowledged = launch.bind = value;
+    launch.keep_survivors = 0;
     expect_invalid(ibcoll_barrier(world_, &options), "ordered" + text);
     expect_invalid(ibcoll_multicast(context_, &members, 1, &value, 4, &multicast, nullptr),
                    "acknowledged" + text);
     expect_invalid(ibcoll_launch(&launch, main, nullptr, nullptr), "bind" + text);
+    launch.bind = 1;
+    launch.keep_survivors = value;
+    expect_invalid(ibcoll_launch(&launch, main, nullptr, nullptr), "keep_survivors" + text);
   }
   options.ordered = 1;
   EXPECT_EQ(ibcoll_barrier(world_, &options), IBCOLL_OK) << ibcoll_last_error();
