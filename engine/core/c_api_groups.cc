@@ -10,6 +10,7 @@
 
 #include "engine/core/c_api.h"
 #include "engine/core/c_api_structs.h"
+#include "engine/core/group_shrink.h"
 #include "engine/core/late_checks.h"
 
 using namespace ibcoll;  // this file is nothing but the C face of that namespace
@@ -18,22 +19,29 @@ using namespace ibcoll::c_api;
 namespace {
 
 /// `options`: null for the defaults.
-ibcoll_status make_group(ibcoll_context& context, std::vector<Rank> members,
-                         const ibcoll_group_options* options, ibcoll_group** group) {
-  uint64_t id = 0;
-  if (options != nullptr) {
-    ibcoll_group_options copy;
-    const auto whole = of_this_version("ibcoll_group_options", options, copy);
-    if (!whole) return report(whole.error());
-    id = (*whole)->id;
-  }
-  auto made = context.context->groups().create(std::move(members), id);
+Result<uint64_t> id_in(const ibcoll_group_options* options) {
+  if (options == nullptr) return 0;
+  ibcoll_group_options copy;
+  IBCOLL_ASSIGN(const ibcoll_group_options* const whole,
+                of_this_version("ibcoll_group_options", options, copy));
+  return whole->id;
+}
+
+ibcoll_status hand_out(ibcoll_context& context, Result<std::shared_ptr<Group>> made,
+                       ibcoll_group** group) {
   if (!made) return report(made.error());
   ibcoll_group& handle = context.groups.take();
   handle.context = &context;
   handle.group = std::move(*made);
   *group = &handle;
   return IBCOLL_OK;
+}
+
+ibcoll_status make_group(ibcoll_context& context, std::vector<Rank> members,
+                         const ibcoll_group_options* options, ibcoll_group** group) {
+  const auto id = id_in(options);
+  if (!id) return report(id.error());
+  return hand_out(context, context.context->groups().create(std::move(members), *id), group);
 }
 
 /// What is still to be said of the group's calls (IBCOLL_CHECK=late).
@@ -140,6 +148,35 @@ ibcoll_status ibcoll_group_status(ibcoll_group* group) {
     if (group->set) return IBCOLL_OK;
     const std::optional<Error>& over = group->group->state().over;
     return over ? report(*over) : IBCOLL_OK;
+  });
+}
+
+ibcoll_status ibcoll_group_failed(ibcoll_group* group, int* ranks, int* count) {
+  if (!is_live(group)) return refuse_handle("group", group);
+  if (count == nullptr || *count < 0 || (ranks == nullptr && *count > 0))
+    return refuse("the number of ranks is null or negative, or there is no place for the ranks");
+  if (group->set) return refuse("a set has no ranks of its own that could fail: make it a group");
+  return inside(*group->context, [&] {
+    const std::vector<Rank> failed = failed_members(*group->context->context, *group->group);
+    std::copy_n(failed.begin(), std::min<size_t>(failed.size(), static_cast<size_t>(*count)),
+                ranks);
+    *count = static_cast<int>(failed.size());
+    return IBCOLL_OK;
+  });
+}
+
+ibcoll_status ibcoll_group_shrink(ibcoll_group* group, const ibcoll_group_options* options,
+                                  ibcoll_group** survivors) {
+  if (!is_live(group)) return refuse_handle("group", group);
+  if (survivors == nullptr) return refuse("the place for the group is null");
+  if (group->set) return refuse("a set can't shrink: name a set of the ranks that are left");
+  return inside_job(*group->context, [&]() -> ibcoll_status {
+    if (group->busy) return refuse("another thread is in a blocking call on this group");
+    const auto id = id_in(options);
+    if (!id) return report(id.error());
+    const Busy busy(*group);
+    ibcoll_context& context = *group->context;
+    return hand_out(context, shrink(*context.context, *group->group, *id), survivors);
   });
 }
 

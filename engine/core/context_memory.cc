@@ -24,7 +24,9 @@ MemoryItems context_memory(const Shape& shape, int collectives) {
       table_of_ranks("members of the group of all ranks", ranks, sizeof(Rank),
                      "ranks of a group are looked up in the job; those of all ranks, too"),
       {.part = MemoryPart::kShared, .what = "bell", .bytes = sizeof(Bell)},
-      {.part = MemoryPart::kShared, .what = "place on the machine", .bytes = sizeof(ProcessPlace)},
+      {.part = MemoryPart::kShared,
+       .what = "place on the machine, and in what its ranks decide together",
+       .bytes = sizeof(ProcessPlace) + Verdicts::bytes(1) - Verdicts::bytes(0)},
       {.part = MemoryPart::kShared, .what = "notes of calls", .bytes = CallBoard::bytes(1)},
   };
 }

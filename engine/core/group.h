@@ -50,12 +50,15 @@ class Group : public std::enable_shared_from_this<Group> {
     ++*calls_of_list_;
     return Executor::next_sequence(state_);
   }
+  /// The number of the next group that is made of what is left of this one.
+  uint32_t next_shrink() { return shrinks_++; }
 
  private:
   const GroupServices& services_;
   GroupIdentity identity_;
   GroupState state_;
   CallPlans plans_;
+  uint32_t shrinks_ = 0;
   uint32_t uncounted_ = 0;
   uint32_t* calls_of_list_ = &uncounted_;  ///< see GroupRecords::entered
 };

@@ -11,6 +11,7 @@ namespace {
 // Ranks are less than 2^32: no longer list without an identifier or a tag comes to the same.
 constexpr uint64_t kIdentified = uint64_t{1} << 32;
 constexpr uint64_t kTagged = uint64_t{1} << 33;
+constexpr uint64_t kDerived = uint64_t{1} << 34;
 
 /// Of a set, `members` ascending: as a bitmap, a step for each word that is not zero.
 uint64_t list_of_set(std::span<const Rank> members, uint64_t tag) {
@@ -26,9 +27,10 @@ uint64_t list_of_set(std::span<const Rank> members, uint64_t tag) {
   return mix(list, tag);
 }
 
-uint64_t list_of(std::span<const Rank> members, uint64_t id) {
+uint64_t list_of(std::span<const Rank> members, uint64_t id, uint64_t origin = 0) {
   uint64_t list = mix(0, members.size());
   for (const Rank rank : members) list = mix(list, static_cast<uint64_t>(rank) + 1);
+  if (origin != 0) return mix(mix(list, kDerived), origin);
   return id == 0 ? list : mix(mix(list, kIdentified), id);
 }
 
@@ -49,8 +51,8 @@ void GroupRecords::ended(uint64_t list) {
   if (found != records_.end()) found->second.ended = true;
 }
 
-GroupIdentity GroupRecords::add(std::span<const Rank> members, uint64_t id) {
-  const uint64_t list = list_of(members, id);
+GroupIdentity GroupRecords::add(std::span<const Rank> members, uint64_t id, uint64_t origin) {
+  const uint64_t list = list_of(members, id, origin);
   Record& record = records_[list];
   GroupIdentity identity;
   identity.list = list;

@@ -37,8 +37,9 @@ struct GroupIdentity {
 /// matched in the order in which they are made.
 class GroupRecords final : public MadeGroups {
  public:
-  /// `id`: the caller's, which tells groups of the same ranks apart; 0: none.
-  GroupIdentity add(std::span<const Rank> members, uint64_t id = 0);
+  /// `id`: the caller's, which tells groups of the same ranks apart; 0: none. `origin`: what tells
+  /// those apart that are made of another group, whose `id` is but a name; 0: it is none of those.
+  GroupIdentity add(std::span<const Rank> members, uint64_t id = 0, uint64_t origin = 0);
   /// Of this rank's next call on a set, `members` in ascending order. Never the same as a group's.
   GroupIdentity add_call(std::span<const Rank> members, uint64_t tag);
   /// The call added last was refused on this rank: the next one is in its place.

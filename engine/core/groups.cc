@@ -19,8 +19,19 @@ Result<std::shared_ptr<Group>> Groups::create(std::vector<Rank> members, uint64_
                 "another identifier",
                 members.size(), id == 0 ? "" : fmt::format(" with the identifier {}", id));
   }
+  return add(std::move(members), id, 0);
+}
+
+Result<std::shared_ptr<Group>> Groups::derive(std::vector<Rank> members, uint64_t id,
+                                              uint64_t origin) {
+  IBCOLL_TRY(check_members(members, "a group"));
+  return add(std::move(members), id, origin);
+}
+
+Result<std::shared_ptr<Group>> Groups::add(std::vector<Rank>&& members, uint64_t id,
+                                           uint64_t origin) {
   IBCOLL_ASSIGN(Shape shape, shape_of(members));
-  const GroupIdentity identity = services_.records.add(members, id);
+  const GroupIdentity identity = services_.records.add(members, id, origin);
   return make(std::move(members), std::move(shape), identity);
 }
 

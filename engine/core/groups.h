@@ -19,6 +19,9 @@ class Groups {
   /// A new group of these ranks of the job, of which this one is a member. Must be gone before the
   /// context is. `id`: see GroupRecords::add; refused if such a group is there already.
   Result<std::shared_ptr<Group>> create(std::vector<Rank> members, uint64_t id = 0);
+  /// One that is made of another group, as `origin` says, which is never the same again. `id`: its
+  /// name in messages.
+  Result<std::shared_ptr<Group>> derive(std::vector<Rank> members, uint64_t id, uint64_t origin);
   /// The group of this rank's next call on a set of ranks of the job, of which it is one: of that
   /// call alone, and gone with it. `members` ascending. Takes time that goes with the members.
   /// `tag`: the caller's; calls on one set with one tag are matched in the order in which they are
@@ -31,6 +34,7 @@ class Groups {
   Status check_members(std::span<const Rank> members, const char* what);
 
  private:
+  Result<std::shared_ptr<Group>> add(std::vector<Rank>&& members, uint64_t id, uint64_t origin);
   std::shared_ptr<Group> make(std::vector<Rank>&& members, Shape&& shape,
                               const GroupIdentity& identity);
   Result<Shape> shape_of(std::span<const Rank> members) const;

@@ -72,11 +72,13 @@ class OpenedJob {
 
   /// What wakes this rank.
   Bell& bell() { return machine_board_.bells().of(rank()); }
+  /// What the ranks of a job on one machine decide together.
+  Verdicts verdicts() const { return machine_board_.verdicts(); }
   /// Where the ranks of this server note their calls.
   CallBoard::Place board() { return {notes_.data(), &shape(), rank()}; }
   /// A rank of this machine that has died.
   std::optional<Rank> find_dead() { return watch_.find_dead(); }
-  /// Whether a rank of this machine has; if so find_dead() gives it no more.
+  /// Whether a rank of this machine has, or has left the job; if so find_dead() gives it no more.
   bool has_died(Rank rank);
 
  private:

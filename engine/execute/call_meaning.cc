@@ -23,6 +23,8 @@ std::string_view CallMeaning::name() const {
       return "graph creation";
     case CallPurpose::kCheck:
       return "the check of what a call has moved";
+    case CallPurpose::kShrink:
+      return "group_shrink";
   }
   return collective < kCollectives.size() ? to_string(kCollectives[collective]) : "another call";
 }

@@ -18,7 +18,7 @@
 namespace ibcoll {
 
 /// What a collective is for. The engine's own use of one is another call than the program's.
-enum class CallPurpose : uint8_t { kProgram, kCounts, kRootCounts, kGraph, kCheck };
+enum class CallPurpose : uint8_t { kProgram, kCounts, kRootCounts, kGraph, kCheck, kShrink };
 
 /// What all ranks must mean alike by a call, as far as people want to know it.
 struct CallMeaning {

@@ -84,6 +84,11 @@ class Executor {
     if (const auto failure = bootstrap_.failure()) [[unlikely]]
       deaths_.survives(*failure);
   }
+  /// Takes note of all deaths that can be found out now.
+  Status find_deaths() {
+    health_.check_job();
+    return end_.status();
+  }
   /// Waits until the members of all groups that this rank knows to be over know it, too, or leave.
   Status settle_ends();
 

@@ -15,6 +15,7 @@
 namespace ibcoll {
 
 class graph;
+class subgroup;
 
 /// A set of ranks that makes collective calls. A handle: copies mean the same group.
 ///
@@ -36,6 +37,18 @@ class group : public detail::in_place_calls {
   void cancel() const { detail::check(ibcoll_group_cancel(handle_)); }
   /// Throws what ended the group, if anything has, as far as this rank knows.
   void check() const { detail::check(ibcoll_group_status(handle_)); }
+  /// The ranks of the group that have died, as far as this rank knows; see ibcoll_group_failed().
+  std::vector<int> failed() const {
+    int count = 0;
+    detail::check(ibcoll_group_failed(handle_, nullptr, &count));
+    std::vector<int> ranks(static_cast<size_t>(count));
+    // More may have died by now.
+    detail::check(ibcoll_group_failed(handle_, ranks.data(), &count));
+    return ranks;
+  }
+  /// A new group of the members that are alive, which all of them make together; see
+  /// ibcoll_group_shrink(). `id`: as for a subgroup.
+  subgroup shrink(uint64_t id = 0) const;
 
   /// The algorithms that may be faster than the engine's own choice, by name, for programs that
   /// measure; see ibcoll_algorithm_to_try().
@@ -365,6 +378,7 @@ class subgroup : public group {
   ~subgroup() { ibcoll_group_free(handle()); }
 
  private:
+  friend class group;
   explicit subgroup(ibcoll_group* made) : group(made) {}
   static ibcoll_group* create(ibcoll_context* context, std::span<const int> ranks, uint64_t id) {
     const ibcoll_group_options options{sizeof options, id};
@@ -374,5 +388,12 @@ class subgroup : public group {
     return made;
   }
 };
+
+inline subgroup group::shrink(uint64_t id) const {
+  const ibcoll_group_options options{sizeof options, id};
+  ibcoll_group* made = nullptr;
+  detail::check(ibcoll_group_shrink(handle_, &options, &made));
+  return subgroup(made);
+}
 
 }  // namespace ibcoll

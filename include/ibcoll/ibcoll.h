@@ -248,6 +248,29 @@ IBCOLL_API ibcoll_status ibcoll_group_cancel(ibcoll_group* group);
 /** IBCOLL_OK as long as calls can be made on the group, as far as this rank knows; else the error
  * that they give. */
 IBCOLL_API ibcoll_status ibcoll_group_status(ibcoll_group* group);
+/** Which members of the group have died, as far as this rank knows, which may be less than other
+ * ranks know: ranks of the group, in ascending order. `count` says how many `ranks` has room for,
+ * and then how many have died; `ranks` may be NULL where that is 0. Local. It also answers when the
+ * job is over. IBCOLL_ERR_INVALID for a set. */
+IBCOLL_API ibcoll_status ibcoll_group_failed(ibcoll_group* group, int* ranks, int* count);
+/** A new group, `survivors`, of those members of `group` that are alive, in their old order,
+ * whether or not `group` is over. All living members call this, and wait for each other in it. They
+ * agree on who has died, so all of them get the same group. A member that dies too late to be left
+ * out is in it, and ends it: shrink that one. If the new group is as large as the old one, nobody's
+ * calls on the old one have failed because of a death.
+ *
+ * The old group stays as it is; free it as usual. The identifier in `options` (NULL: the defaults)
+ * names the new group in messages, and is the same on all members. Where nobody has died, the new
+ * group has the same ranks: also a group that was ended early (ibcoll_group_cancel) can be made
+ * anew in this way.
+ *
+ * Errors: the job's, if it is over, as it is after a death in a job of several servers, or if it
+ * ends meanwhile: because memory has run out, or because a living member has left the job instead
+ * of making this call. After a death, such a member is left out. IBCOLL_ERR_INVALID for a set, and
+ * while another thread is in a blocking call on the group. */
+IBCOLL_API ibcoll_status ibcoll_group_shrink(ibcoll_group* group,
+                                             const ibcoll_group_options* options,
+                                             ibcoll_group** survivors);
 /** This process's rank in the group. */
 IBCOLL_API int ibcoll_group_rank(const ibcoll_group* group);
 /** How many ranks the group has. */
