@@ -59,6 +59,7 @@ class Generator {
       for (uint64_t i = 1 + random_.below(6); i > 0; --i) multicast();
     }
     if (features().mismatch) disagree();
+    if (features().shrinks) shrink();
     program_.numbers = number_;
     return std::move(program_);
   }
@@ -184,6 +185,23 @@ class Generator {
     // Later calls on its graphs would have to be blocking ones.
     std::erase_if(open_graphs_,
                   [&](uint16_t graph) { return program_.graphs[graph].group == group; });
+  }
+
+  /// Drawn by itself, so that all else is as it would be without.
+  void shrink() {
+    Random random(drawn({program_.seed, 0x736872}));
+    if (program_.actions.empty() || !random.one_in(3)) return;
+    // Many in some, so that ranks die amid them.
+    const uint64_t count = random.one_in(3) ? 20 + random.below(20) : 1 + random.below(3);
+    for (uint64_t i = 0; i < count; ++i) {
+      Action action;
+      action.kind = ActionKind::kShrink;
+      action.number = number_++;
+      // Before the last one, after which there may be nothing more.
+      program_.actions.insert(
+          program_.actions.begin() + static_cast<ptrdiff_t>(random.below(program_.actions.size())),
+          action);
+    }
   }
 
   void make_graph() {

@@ -55,6 +55,7 @@ enum class Operation : uint8_t {
   kMulticast,
   kReceive,
   kMakeGroup,
+  kShrink,
   kCancel,    ///< of a call or group
   kRefused,   ///< a call with arguments that can't be right
   kDisagree,  ///< a call on which ranks disagree
@@ -79,6 +80,7 @@ struct Features {
   bool nonblocking = true;
   bool persistent = true;
   bool groups = true;
+  bool shrinks = true;  ///< groups of those that are left, of all ranks
   bool sets = true;
   bool graphs = true;
   bool multicasts = true;
@@ -207,6 +209,7 @@ inline constexpr uint32_t kCycle = 9, kRootsOfGone = 10;
 enum class ActionKind : uint8_t {
   kMakeGroups,  ///< groups `first` to `first` + `count` - 1, by each rank in another order
   kFreeGroup,   ///< group `first`
+  kShrink,      ///< all ranks that are left make a group, use it once, and free it
   kMakeGraph,   ///< graph `first`
   kFreeGraph,
   kCall,         ///< prepared and started, and waited for where it is blocking

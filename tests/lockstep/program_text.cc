@@ -35,6 +35,7 @@ constexpr const char* kNames[] = {"alltoall",
                                   "multicast",
                                   "receive",
                                   "make_group",
+                                  "shrink",
                                   "cancel",
                                   "refused",
                                   "disagree"};
@@ -109,6 +110,8 @@ std::string to_string(const Program& program, const Action& action) {
     }
     case ActionKind::kFreeGroup:
       return head(fmt::format("free group {}", action.first));
+    case ActionKind::kShrink:
+      return head("shrink all");
     case ActionKind::kMakeGraph:
       return head(fmt::format("make graph {} of group {}", action.first,
                               program.graphs[action.first].group));

@@ -76,6 +76,8 @@ void Run::State::step(const Action& action) {
       return make_groups(action);
     case ActionKind::kFreeGroup:
       return free_group(action.first);
+    case ActionKind::kShrink:
+      return shrink(action);
     case ActionKind::kMakeGraph:
       return make_graph(action);
     case ActionKind::kFreeGraph:
@@ -235,6 +237,49 @@ void Run::State::cancel_group(const Action& action) {
   if (ended_[action.first] == IBCOLL_OK) ended_[action.first] = IBCOLL_ERR_CANCELLED;
   if (ibcoll_group_status(groups_[action.first]) == IBCOLL_OK && !over_)
     violation(action, "the group's status is good after it was cancelled");
+}
+
+void Run::State::shrink(const Action& action) {
+  ibcoll_group* left = nullptr;
+  const ibcoll_status made = ibcoll_group_shrink(groups_[0], nullptr, &left);
+  runner_.finished(Operation::kShrink, made);
+  if (over_) ++after_end_;
+  if (made != IBCOLL_OK) {
+    const Outcome outcome = outcome_of(made);
+    if (outcome.scope == IBCOLL_SCOPE_JOB) return job_over(outcome, &action);
+    if (!is_untold(outcome)) violation(action, std::string(outcome.text));
+    return;
+  }
+  if (over_) violation(action, "a group was made after the job's end");
+  std::vector<Rank> members(static_cast<size_t>(ibcoll_group_size(left)), -1);
+  const ibcoll_status told = ibcoll_allgather(left, &me_, members.data(), sizeof(Rank), nullptr);
+  std::string wrong;
+  if (told == IBCOLL_OK) {
+    wrong = check_survivors(members);
+  } else if (const Outcome outcome = outcome_of(told); outcome.scope == IBCOLL_SCOPE_JOB) {
+    job_over(outcome, &action);
+  } else if (!is_untold(outcome)) {  // one of them has died since
+    wrong = causes_.check_group(0, outcome, runner_.faults());
+  }
+  if (!wrong.empty()) violation(action, wrong);
+  expect_ok(ibcoll_group_free(left), "group_free");
+}
+
+std::string Run::State::check_survivors(const std::vector<Rank>& members) {
+  const Faults faults = runner_.faults();
+  // Whoever was refused something has given up, or the others have because of that.
+  const uint64_t gone = faults.refused() ? ~uint64_t{0} : faults.dead;
+  Rank next = 0;
+  for (const Rank rank : members) {
+    if (rank < next || rank >= program_.ranks())
+      return fmt::format("rank {} comes after rank {} among the survivors", rank, next - 1);
+    for (; next < rank; ++next)
+      if ((gone >> next & 1) == 0) return fmt::format("rank {} was left out and lives", next);
+    ++next;
+  }
+  for (; next < program_.ranks(); ++next)
+    if ((gone >> next & 1) == 0) return fmt::format("rank {} was left out and lives", next);
+  return {};
 }
 
 void Run::State::progress(uint32_t rounds) {

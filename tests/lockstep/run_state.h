@@ -60,6 +60,9 @@ class Run::State {
   void make_graph(const Action& action);
   void free_graph(uint32_t which);
   void cancel_group(const Action& action);
+  void shrink(const Action& action);
+  /// What is wrong with the members of a group that shrink() made; "": nothing.
+  std::string check_survivors(const std::vector<Rank>& members);
   void progress(uint32_t rounds);
   /// This rank can't go on, and the others must not wait for it.
   void give_up(const char* what);
