@@ -256,8 +256,8 @@ IBCOLL_API ibcoll_status ibcoll_group_failed(ibcoll_group* group, int* ranks, in
 /** A new group, `survivors`, of those members of `group` that are alive, in their old order,
  * whether or not `group` is over. All living members call this, and wait for each other in it. They
  * agree on who has died, so all of them get the same group. A member that dies too late to be left
- * out is in it, and ends it: shrink that one. If the new group is as large as the old one, nobody's
- * calls on the old one have failed because of a death.
+ * out is in it, and ends it: shrink that one. If the new group is as large as the old one, no call
+ * on the old one had failed because of a death, on any member, when it called this.
  *
  * The old group stays as it is; free it as usual. The identifier in `options` (NULL: the defaults)
  * names the new group in messages, and is the same on all members. Where nobody has died, the new
