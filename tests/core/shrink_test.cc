@@ -383,7 +383,7 @@ void die_at_random(uint32_t trials, uint32_t seed) {
 
 TEST(Shrink, WhoeverDiesWhenever) {
   const auto before = testing_tools::files_in_dev_shm();
-  die_at_random(25, 1);
+  die_at_random(15, 1);
   EXPECT_EQ(testing_tools::files_in_dev_shm(), before);
 }
 
@@ -422,7 +422,7 @@ void die_amid_shrinks(uint32_t trials, uint32_t seed) {
   unsetenv("IBCOLL_DEADLINE");
 }
 
-TEST(Shrink, WhoeverDiesAmidIt) { die_amid_shrinks(60, 1); }
+TEST(Shrink, WhoeverDiesAmidIt) { die_amid_shrinks(40, 1); }
 
 TEST(ShrinkFull, WhoeverDiesWhenever) { die_at_random(400, 2); }
 

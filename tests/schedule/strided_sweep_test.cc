@@ -27,14 +27,21 @@ TEST(StridedSweep, EveryAlgorithmOnUpToThreeRanks) {
   }
 }
 
-TEST(StridedSweep, UnequalServersInAnyPlacement) {
+/// In each placement other blocks.
+void sweep_unequal_servers(const std::vector<std::vector<int>>& layouts,
+                           const std::vector<size_t>& block, const std::vector<size_t>& cyclic) {
   for (const Placement placement : {Placement::kBlock, Placement::kCyclic}) {
-    for (const std::vector<int>& layout : {std::vector<int>{5}, {3, 1, 1}, {4, 3}, {5, 2, 4, 1}}) {
+    for (const std::vector<int>& layout : layouts) {
       JobOptions job;
       job.shape = shape_of(layout, placement);
-      strided_sweep(job, {96, 12000}, placement == Placement::kBlock ? 0 : 1001);
+      const bool in_blocks = placement == Placement::kBlock;
+      strided_sweep(job, in_blocks ? block : cyclic, in_blocks ? 0 : 1001);
     }
   }
+}
+
+TEST(StridedSweep, UnequalServersInAnyPlacement) {
+  sweep_unequal_servers({{3, 1, 1}, {4, 3}}, {96}, {12000});
 }
 
 TEST(StridedSweep, WhereNobodyMayReadAnothersMemory) {
@@ -150,6 +157,10 @@ TEST(StridedCalls, LengthsThatDifferAreAnErrorThatNamesThem) {
       }
     }
   }
+}
+
+TEST(StridedSweepFull, UnequalServersInAnyPlacement) {
+  sweep_unequal_servers({{5}, {3, 1, 1}, {4, 3}, {5, 2, 4, 1}}, {96, 12000}, {96, 12000});
 }
 
 TEST(StridedSweepFull, EveryAlgorithmOnEveryShape) {
