@@ -7,6 +7,7 @@
 #include <cstring>
 #include <functional>
 #include <list>
+#include <utility>
 
 #include "engine/base/clock.h"
 #include "engine/execute/arrival_runs.h"
@@ -29,9 +30,14 @@ struct MadeRun {
 class Runs final : public ArrivalRuns {
  public:
   explicit Runs(Context& context) : context_(context) { context.executor().serve(this); }
-  ~Runs() override { context_.executor().serve(nullptr); }
+  ~Runs() override { leave(); }
   Runs(const Runs&) = delete;
   Runs& operator=(const Runs&) = delete;
+
+  /// For a rank with several threads, of which one alone may do so at a time.
+  void leave() {
+    if (std::exchange(serves_, false)) context_.executor().serve(nullptr);
+  }
 
   void take(std::span<const std::byte> mail, bool local) override {
     MailHeader header;
@@ -133,6 +139,7 @@ class Runs final : public ArrivalRuns {
 
  private:
   Context& context_;
+  bool serves_ = true;
   std::vector<std::shared_ptr<const RankProgram>> programs_;
 };
 
