@@ -25,6 +25,12 @@ CallArguments CallMemory::arguments(Collective collective, size_t bytes, Rank ro
   return a;
 }
 
+JobOptions impatient(const std::vector<int>& ranks_of_server) {
+  JobOptions job = job_of(ranks_of_server);
+  job.context.cycle_ns = 500'000'000;
+  return job;
+}
+
 void expect_named(const JobOptions& job, const std::vector<std::string>& texts,
                   const std::function<Status(const RankView&)>& body) {
   Complaints errors(job.shape.ranks());

@@ -21,6 +21,9 @@ struct CallMemory {
   CallArguments arguments(Collective collective, size_t bytes, Rank root = 0);
 };
 
+/// A job that takes waits for a cycle after half a second.
+JobOptions impatient(const std::vector<int>& ranks_of_server);
+
 /// Every rank must get a mismatch whose line has `texts` in it, at the latest when it leaves.
 void expect_named(const JobOptions& job, const std::vector<std::string>& texts,
                   const std::function<Status(const RankView&)>& body);

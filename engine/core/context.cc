@@ -21,6 +21,7 @@ ExecutorOptions executor_options(OpenedJob& job, const ContextOptions& options,
   executor.oversubscribed = job.crowded();
   executor.late_ns = options.late_ns;
   executor.deadline_ns = options.deadline_ns;
+  executor.cycle_ns = options.cycle_ns;
   executor.streaming_bytes = last_level_cache_bytes() * 3 / 2;
   executor.board = job.board();
   executor.has_died = [&job](Rank rank) { return job.has_died(rank); };

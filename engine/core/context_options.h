@@ -25,6 +25,7 @@ struct ContextOptions {
   size_t heap_bytes = 0;   ///< address space of each rank's shared heap; 0: the machine's memory
   int64_t late_ns = 10'000'000'000;
   int64_t deadline_ns = 0;
+  int64_t cycle_ns = 10'000'000'000;  ///< end waits in a cycle that take longer with an error
   bool allow_process_vm = true;
   std::string costs = kCostsOff;  ///< of this machine: measured, not known, or a file
   bool learn = false;             ///< by what messages take inside a server how they go best

@@ -59,9 +59,10 @@ class Disagreements {
   /// without ever having sent what would show it. Each may take the other for the root, or have
   /// made another group.
   void ask(PostedCall& call);
-  /// Tells those that wait for calls this rank has not made that it will not make them before its
-  /// own wait in another call has ended, and who waits for whom from there on. Who finds that the
-  /// first one of such a chain waits for it, too, ends the job: none of these waits ever ends.
+  /// Of a call that is waited for for long, to be called again and again: tells those that wait for
+  /// calls this rank has not made that it will not make them before its own wait has ended, and who
+  /// waits for whom from there on. Who finds that the first one of such a chain waits for it, too,
+  /// ends the job.
   void tell_the_stuck(const PostedCall& waited_for);
   /// A mail of kind kInquiry or kStuck.
   void take(std::span<const std::byte> mail, bool local);
@@ -97,7 +98,7 @@ class Disagreements {
   // Chains of waits.
   bool needs(const PostedCall& call, Rank peer) const;
   WaitChain chain_from(const PostedCall& call, Rank asker) const;
-  void tell(Asked& asked, const PostedCall& waited_for);
+  bool tell(Asked& asked, const PostedCall& waited_for);
   bool send_chain(const Asked& asked, WaitChain chain);
   void take_chain(const WaitChain& chain);
   bool closes(const WaitChain& chain, const PostedCall& call) const;
@@ -114,7 +115,8 @@ class Disagreements {
   std::vector<Asked> inquiries_;  ///< about calls this rank has not made
   /// About calls that it has under way, by ranks that wait in them, too.
   std::vector<Asked> companions_;
-  CallKey waited_for_;             ///< the call that `chains_` lead to
+  CallKey waited_for_;             ///< for long: the call that `chains_` lead to
+  int64_t tell_again_ns_ = 0;      ///< when all is told anew
   std::vector<WaitChain> chains_;  ///< that end with a rank which has not made it
   std::optional<Dispute> dispute_;
 };

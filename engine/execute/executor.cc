@@ -26,7 +26,7 @@ Executor::Executor(Bootstrap& bootstrap, LocalTransport& local, NetworkTransport
                      options.groups),
       mailroom_(local, network, under_way_, disagreements_, ends_, end_, options.cells),
       health_(bootstrap, local, under_way_, disagreements_, ends_, end_, deaths_,
-              {options.late_ns, options.deadline_ns, std::move(find_dead)}),
+              {options.late_ns, options.deadline_ns, options.cycle_ns, std::move(find_dead)}),
       calls_({local, network, mailroom_, disagreements_, ends_, end_}, under_way_,
              options.streaming_bytes),
       runs_(network, mailroom_, deaths_),

@@ -35,6 +35,9 @@ struct ExecutorOptions {
   bool oversubscribed = false;       ///< more ranks than cores: yield at once instead of spinning
   int64_t late_ns = 10'000'000'000;  ///< report a wait that takes longer; 0: never
   int64_t deadline_ns = 0;           ///< end a wait that takes longer with an error; 0: never
+  /// Waits in a cycle last for ever, unless a member that has no part in it ends one of the groups.
+  /// It gets so long to do that.
+  int64_t cycle_ns = 10'000'000'000;
   size_t streaming_bytes =
       0;  ///< calls that touch more memory than this on a server copy past the caches; 0: never
   CallBoard::Place board = {};  ///< where the ranks of the server note their calls, if they do

@@ -125,6 +125,16 @@ void Health::look_at_end() {
     end_.end_with(*failure);
 }
 
+/// How long the call that is waited for has not moved, whatever mails have come: `waited_ns` begins
+/// anew with each. 0: not for long.
+int64_t Health::stuck_ns(const PostedCall& call, int64_t waited_ns) {
+  const bool known = stuck_.call == call.id() && stuck_.moves == call.moves;
+  if (!known && waited_ns < kAskNs) return 0;
+  const int64_t now = now_ns();
+  if (!known) stuck_ = {call.id(), call.moves, now - waited_ns};
+  return now - stuck_.since_ns;
+}
+
 void Health::check(PostedCall* call, int64_t waited_ns, int64_t& next_report_ns) {
   disagreements_.settle();
   if (end_.has_come()) return;
@@ -154,9 +164,10 @@ void Health::check(PostedCall* call, int64_t waited_ns, int64_t& next_report_ns)
   }
   if (by_arrival) return;  // nobody waits in it
   // After what can be known of deaths: a call that waits in vain because of one is in no cycle.
-  if (started != nullptr && waited_ns >= kAskNs && !started->group->over) {
-    disagreements_.ask(*started);
-    if (calls_.waited_for() == started) disagreements_.tell_the_stuck(*started);
+  if (started != nullptr && !started->group->over) {
+    if (waited_ns >= kAskNs) disagreements_.ask(*started);
+    if (calls_.waited_for() == started && stuck_ns(*started, waited_ns) >= options_.cycle_ns)
+      disagreements_.tell_the_stuck(*started);
     if (end_.has_come()) return;
   }
   const PostedCall* const late = call != nullptr && call->queued ? nullptr : call;

@@ -17,8 +17,9 @@ namespace ibcoll {
 class Health {
  public:
   struct Options {
-    int64_t late_ns = 0;      ///< report a wait that takes longer; 0: never
-    int64_t deadline_ns = 0;  ///< end a wait that takes longer with an error; 0: never
+    int64_t late_ns = 0;           ///< report a wait that takes longer; 0: never
+    int64_t deadline_ns = 0;       ///< end a wait that takes longer with an error; 0: never
+    int64_t cycle_ns = INT64_MAX;  ///< end waits in a cycle that all take longer with an error
     /// A local peer that has died, cheap enough to ask a few times a second; may be empty.
     std::function<std::optional<Rank>()> find_dead;
   };
@@ -59,6 +60,7 @@ class Health {
   std::optional<Failure> absent_peer(const PostedCall& call) const;
   void check_absence(PostedCall& call, int64_t waited_ns);
   std::optional<Rank> find_dead();
+  int64_t stuck_ns(const PostedCall& call, int64_t waited_ns);
   Rank awaited(const PostedCall* call) const;
   std::string describe_wait(const PostedCall* call) const;
 
@@ -73,6 +75,12 @@ class Health {
   int64_t checked_all_ns_ = 0;  ///< last by check_all()
   int64_t asked_ns_ = 0;        ///< who has died
   int64_t end_seen_ns_ = 0;     ///< when the job was first seen to have ended
+  /// A call that is waited for for long, and since when nothing of it has moved.
+  struct {
+    CallKey call;
+    uint32_t moves = 0;
+    int64_t since_ns = 0;
+  } stuck_;
 };
 
 }  // namespace ibcoll

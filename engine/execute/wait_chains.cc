@@ -1,13 +1,17 @@
 // How ranks find out that they wait for each other: each tells those that wait for it what it waits
 // in itself. A chain of waits that comes back to where it began never ends.
 //
-// There are no false alarms. Who closes a chain has not made the call in which the first one waits
-// for it, so that one still waits there; so it has not made the call in which the second one waits
-// for it; and so on. All of them make calls by one thread alone, and have no deadline of their own.
+// Who closes a chain has not made the call in which the first one waits for it, so that one still
+// waits there; so it has not made the call in which the second one waits for it; and so on. All of
+// them make calls by one thread alone, and have no deadline of their own. Only another member can
+// get them on, by ending one of their groups. So waits become part of a chain when they have lasted
+// for long (ExecutorOptions::cycle_ns), and chains are told anew all the time: what a rank says of
+// a group that has ended since is soon forgotten.
 
 #include <algorithm>
 #include <cstring>
 
+#include "engine/base/clock.h"
 #include "engine/execute/disagreement.h"
 #include "engine/execute/mailroom.h"
 #include "engine/execute/waits.h"
@@ -18,6 +22,8 @@ namespace {
 /// Of chains that lead to one call so many are passed on, and those whose first rank is the lowest
 /// so far: of a cycle, however long, one comes around.
 constexpr size_t kMostChains = 64;
+/// Chains that were told so long ago are told anew.
+constexpr int64_t kTellAgainNs = 500'000'000;
 
 /// Whether no rank can end the call before all have made it.
 bool needs_all(const PostedCall& call) { return traits(call.program->collective).needs_all; }
@@ -87,25 +93,35 @@ WaitChain Disagreements::chain_from(const PostedCall& call, Rank asker) const {
 void Disagreements::tell_the_stuck(const PostedCall& waited_for) {
   // A wait that its own deadline ends is none for ever.
   if (groups_ == nullptr || waited_for.binding.deadline_ns != 0) return;
+  const int64_t now = now_ns();
   if (!(waited_for_ == waited_for.id())) {
     waited_for_ = waited_for.id();
     chains_.clear();
+    tell_again_ns_ = now + kTellAgainNs;
   }
+  bool told = true;
   for (Asked& asked : inquiries_) {
     if (asked.inquiry.waits &&
         !groups_->has_made(asked.inquiry.list, asked.inquiry.meaning.number, asked.call))
-      tell(asked, waited_for);
+      told &= tell(asked, waited_for);
   }
   std::erase_if(companions_,
                 [&](const Asked& asked) { return calls_.find(asked.call) == nullptr; });
-  if (!needs_all(waited_for)) return;
-  for (Asked& asked : companions_) {
-    if (asked.call == waited_for.id()) tell(asked, waited_for);
+  if (needs_all(waited_for)) {
+    for (Asked& asked : companions_) {
+      if (asked.call == waited_for.id()) told &= tell(asked, waited_for);
+    }
+  }
+  if (!told || now < tell_again_ns_) return;
+  tell_again_ns_ = now + kTellAgainNs;
+  chains_.clear();
+  for (std::vector<Asked>* const all : {&inquiries_, &companions_}) {
+    for (Asked& asked : *all) asked.told = {};
   }
 }
 
-/// Tells all chains that it has not been told yet.
-void Disagreements::tell(Asked& asked, const PostedCall& waited_for) {
+/// Tells all chains that it has not been told yet. False: there was no room for some.
+bool Disagreements::tell(Asked& asked, const PostedCall& waited_for) {
   const bool with_me = !(asked.call == waited_for.id());
   if (!(asked.told == waited_for.id())) {
     asked.told = waited_for.id();
@@ -121,8 +137,9 @@ void Disagreements::tell(Asked& asked, const PostedCall& waited_for) {
       // Who waits in the same call waits for the last of the chain, too.
       if (with_me) add_waiting(chain, bootstrap_.rank(), waited_for);
     }
-    if (!send_chain(asked, chain)) return;
+    if (!send_chain(asked, chain)) return false;
   }
+  return true;
 }
 
 bool Disagreements::send_chain(const Asked& asked, WaitChain chain) {
@@ -150,11 +167,11 @@ bool Disagreements::closes(const WaitChain& chain, const PostedCall& call) const
 }
 
 /// The last one of the chain has not made the call that this rank waited in when it asked. If it
-/// still does, it is the next one.
+/// still does, and has for long, it is the next one.
 void Disagreements::take_chain(const WaitChain& chain) {
   const PostedCall* const call = calls_.waited_for();
   if (call == nullptr || call->group->over || call->queued) return;
-  if (!(call->id() == chain.waited_in) || call->binding.deadline_ns != 0) return;
+  if (!(call->id() == chain.waited_in) || !(call->id() == waited_for_)) return;
   if (closes(chain, *call)) {
     WaitChain cycle = chain;
     if (chain.first() != bootstrap_.rank()) add_waiting(cycle, bootstrap_.rank(), *call);
@@ -164,10 +181,6 @@ void Disagreements::take_chain(const WaitChain& chain) {
     return;
   }
   if (chain.first() == bootstrap_.rank()) return;
-  if (!(waited_for_ == call->id())) {
-    waited_for_ = call->id();
-    chains_.clear();
-  }
   bool lowest = true;
   for (const WaitChain& known : chains_) {
     if (known.first() == chain.first() && known.call == chain.call) return;

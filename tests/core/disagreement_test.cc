@@ -20,6 +20,7 @@ using testing::CallMemory;
 using testing::Complaints;
 using testing::expect_named;
 using ::testing::HasSubstr;
+using testing::impatient;
 using testing::job_of;
 using testing::JobOptions;
 using testing::kLayouts;
@@ -229,7 +230,7 @@ TEST(Groups, OfTheSameRanksMadeInAnotherOrderAreNamed) {
                    return make(*second, memory.arguments(Collective::kAlltoall, 100));
                  });
     // Blocking calls of the same kind: each waits in the group that the other has not come to.
-    expect_named(job_of(layout), {"wait for each other", "2. group {1, 0}"},
+    expect_named(impatient(layout), {"wait for each other", "2. group {1, 0}"},
                  [](const RankView& rank) -> Status {
                    CallMemory memory;
                    IBCOLL_ASSIGN(TwoGroups groups,
@@ -244,7 +245,7 @@ TEST(Groups, OfOtherRanksAreNamed) {
   for (const std::vector<int>& layout : {std::vector<int>{3}, {1, 1, 1}}) {
     for (const Collective collective : {Collective::kAlltoall, Collective::kBcast}) {
       SCOPED_TRACE(fmt::format("{} servers, {}", layout.size(), to_string(collective)));
-      expect_named(job_of(layout), {"wait for each other", "{0, 1, 2}", "{1, 0}"},
+      expect_named(impatient(layout), {"wait for each other", "{0, 1, 2}", "{1, 0}"},
                    [=](const RankView& rank) -> Status {
                      const std::vector<Rank> ranks = rank.context.rank() == 1
                                                          ? std::vector<Rank>{1, 0}
@@ -263,7 +264,7 @@ TEST(Groups, OfOtherRanksAreNamed) {
 TEST(Groups, OfOtherIdentifiersAreNamed) {
   for (const std::vector<int>& layout : kLayouts) {
     expect_named(
-        job_of(layout),
+        impatient(layout),
         {"wait for each other: rank 0 in call 0 (alltoall) of its group {0, 1} with "
          "identifier 7, rank 1 in call 0 (alltoall) of its group {0, 1} with identifier 8;"},
         [](const RankView& rank) -> Status {
@@ -272,7 +273,7 @@ TEST(Groups, OfOtherIdentifiersAreNamed) {
           CallMemory memory;
           return make(*group, memory.arguments(Collective::kAlltoall, 100));
         });
-    expect_named(job_of(layout),
+    expect_named(impatient(layout),
                  {"wait for each other: rank 0 in call 0 (alltoall) with tag 0 on the set {0, 1}, "
                   "rank 1 in call 0 (alltoall) with tag 1 on the set {0, 1};"},
                  [](const RankView& rank) -> Status {

@@ -15,7 +15,7 @@ namespace {
 
 using testing::CallMemory;
 using testing::expect_named;
-using testing::job_of;
+using testing::impatient;
 using testing::make;
 using testing::RankView;
 
@@ -46,7 +46,7 @@ TEST_P(CrossedBroadcasts, AreNamedWhereNoOtherThreadCouldMakeThem) {
   if (std::get<0>(GetParam())) GTEST_SKIP() << "the sanitizer's own thread might make the calls";
 #endif
   for (const std::vector<int>& layout : testing::kLayouts) {
-    expect_named(job_of(layout),
+    expect_named(impatient(layout),
                  {"ranks 0 and 1 wait for each other",
                   "rank 0 in call 0 (bcast) of its group {0, 1} with identifier 1",
                   "rank 1 in call 0 (bcast) of its group {0, 1} with identifier 2"},
@@ -62,7 +62,7 @@ INSTANTIATE_TEST_SUITE_P(Threads, CrossedBroadcasts,
 TEST(NoCycles, AreSeenWhereAnotherThreadMakesTheCallLater) {
   for (const std::vector<int>& layout : testing::kLayouts) {
     EXPECT_EQ(
-        run_job(job_of(layout),
+        run_job(impatient(layout),
                 [](const RankView& rank) {
                   Context& context = rank.context;
                   if (!rank.good(context.threads().use(true, false), "threads")) return;

@@ -12,6 +12,7 @@ namespace {
 
 using testing::CallMemory;
 using testing::expect_named;
+using testing::impatient;
 using testing::job_of;
 using testing::JobOptions;
 using testing::make;
@@ -34,7 +35,7 @@ class Cycles : public ::testing::TestWithParam<Cycle> {
 };
 
 TEST_P(Cycles, AreFound) {
-  const JobOptions job = job_of(GetParam().layout);
+  const JobOptions job = impatient(GetParam().layout);
   const Rank ranks = job.shape.ranks();
   std::vector<std::string> texts = {
       fmt::format("{} ranks wait for each other in a cycle: rank ", ranks)};
@@ -56,7 +57,7 @@ TEST_P(Cycles, AreFound) {
 
 /// The same waits, but one rank has not come to its own yet, and makes the other call first.
 TEST_P(Cycles, WithARankThatIsOnlyLateAreNone) {
-  const JobOptions job = job_of(GetParam().layout);
+  const JobOptions job = impatient(GetParam().layout);
   EXPECT_EQ(run_job(job,
                     [&](const RankView& rank) {
                       const Rank me = rank.context.rank(), size = rank.context.size();
@@ -77,7 +78,7 @@ TEST_P(Cycles, WithARankThatIsOnlyLateAreNone) {
 /// A rank that waits in one call while it has made the other.
 TEST_P(Cycles, WithARankThatHasMadeBothCallsAreNone) {
   if (GetParam().on_sets) GTEST_SKIP() << "the same as with groups";
-  const JobOptions job = job_of(GetParam().layout);
+  const JobOptions job = impatient(GetParam().layout);
   EXPECT_EQ(run_job(job,
                     [&](const RankView& rank) {
                       const Rank me = rank.context.rank(), size = rank.context.size();
@@ -104,7 +105,7 @@ TEST_P(Cycles, WithARankThatHasMadeBothCallsAreNone) {
 /// A rank that waits in a scan needs none of the ranks above it.
 TEST(NoCycles, AreSeenWhereAScanNeedsOnlyARankThatIsLate) {
   for (const std::vector<int>& layout : {std::vector<int>{3}, {1, 1, 1}}) {
-    EXPECT_EQ(run_job(job_of(layout),
+    EXPECT_EQ(run_job(impatient(layout),
                       [](const RankView& rank) {
                         const Rank me = rank.context.rank();
                         const auto two = rank.context.groups().create({1, 2});
@@ -122,12 +123,38 @@ TEST(NoCycles, AreSeenWhereAScanNeedsOnlyARankThatIsLate) {
   }
 }
 
+/// Some wait in a group for a rank that waits for them in another one, until a third member ends
+/// the group.
+TEST(NoCycles, AreSeenWhereAnotherMemberEndsTheGroup) {
+  for (const std::vector<int>& layout : {std::vector<int>{4}, {2, 2}, {1, 1, 1, 1}}) {
+    EXPECT_EQ(run_job(job_of(layout),
+                      [](const RankView& rank) {
+                        const Rank me = rank.context.rank();
+                        const auto group = rank.context.groups().create({0, 1, 2, 3}, 1);
+                        if (!rank.good(group, "group")) return;
+                        CallMemory memory;
+                        const CallArguments trade = memory.arguments(Collective::kAlltoall, 100);
+                        if (me == 0) {
+                          usleep(1'500'000);
+                          (*group)->services().executor.end_group(
+                              (*group)->state(), {0, ErrorCode::kCancelled, "rank 0 ends it"});
+                        } else if (me != 1) {
+                          const Status made = make(**group, trade);
+                          if (made || made.error().code != ErrorCode::kCancelled)
+                            rank.complain(made ? "it ended well" : made.error().message);
+                        }
+                        rank.good(make(rank.context.world(), trade), "the world's call");
+                      }),
+              "");
+  }
+}
+
 /// A wait with a deadline of its own ends.
 TEST(NoCycles, AreSeenWhereACallHasADeadline) {
   for (const std::vector<int>& layout : {std::vector<int>{3}, {1, 1, 1}}) {
     int status = 0;
     EXPECT_EQ(run_job(
-                  job_of(layout),
+                  impatient(layout),
                   [&](const RankView& rank) {
                     const Rank me = rank.context.rank();
                     const auto mine = me == 2 ? rank.context.groups().create({0, 2})
