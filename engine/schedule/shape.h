@@ -29,6 +29,9 @@ class Shape {
   static Result<Shape> from_layout(std::span<const int> ranks_of_server, Placement placement);
   /// One server that holds all ranks.
   static Shape single_server(int ranks);
+  // Copied, not moved: what is left of one that was moved from would have ranks, but no tables.
+  Shape(const Shape&) = default;
+  Shape& operator=(const Shape&) = default;
 
   int ranks() const { return ranks_; }
   int servers() const { return servers_; }
