@@ -25,9 +25,18 @@ struct Heat {
   double hot, cold;
   int between_boxes = 100;
 };
-constexpr Heat kHottest{1, 0.01}, kHot{0.4, 0.05}, kWarm{0.15, 0.02}, kCool{0.03, 0.0003};
+constexpr Heat kHottest{1, 0.01}, kWarm{0.15, 0.02}, kCool{0.03, 0.0003};
+/// Hop-bytes freeze in this range: time spent above it is lost. Largest links need more.
+constexpr Heat kHotForHops{0.25, 0.05}, kHotForLinks{0.4, 0.05};
 /// Where groups of tasks fill boxes of nodes, their order is what is left to find.
 constexpr Heat kBoxes{0.008, 0.0003, 4};
+
+/// Parts of the time of a race: a trial of each kind, and the kind that does best. What is left is
+/// for the polish.
+struct Race {
+  double cool, boxes, warm, hot, best;
+};
+constexpr Race kLongTrials{0.1, 0.06, 0.12, 0.16, 0.45}, kShortTrials{0.05, 0.03, 0.06, 0.08, 0.67};
 
 class Refiner {
  public:
@@ -327,7 +336,7 @@ class Refiner {
       // Where hop-bytes can become very small, small link loads often come with them.
       constexpr double kPartForHops = 0.15, kPartToCool = 0.05;
       const auto shortest = std::ranges::min_element(starts_, {}, &Candidate::hop_bytes);
-      const Candidate hot = search(shortest->placement, kHot, 0, 2, kPartForHops, "hops");
+      const Candidate hot = search(shortest->placement, kHotForLinks, 0, 2, kPartForHops, "hops");
       const Candidate cool = search(shortest->placement, kCool, 0, 2, kPartToCool, "hops");
       const Candidate& better = cool.value < hot.value ? cool : hot;
       if (better.value < starts_.front().value) start = better.placement;
@@ -335,30 +344,33 @@ class Refiner {
     const double left = std::max(0.0, 1 - std::min(1.0, part()));
     const bool timed = options_.limits.moves == INT64_MAX;
     const double all = timed ? left : 1;
-    const Candidate cool = staged(start, kCool, 0.1 * all, "cool");
+    const bool for_hops = options_.goal.link_share == 0, many = matrix_.tasks() > kManyTasks;
+    const Race& parts = for_hops && !many ? kShortTrials : kLongTrials;
+    const Candidate cool = staged(start, kCool, parts.cool * all, "cool");
     double by_boxes = std::numeric_limits<double>::infinity();
-    if (options_.goal.link_share == 0 && std::holds_alternative<Grid>(network_) &&
-        matrix_.tasks() > kFewTasks)
-      by_boxes = staged(start, kBoxes, 0.06 * all, "boxes").value;
-    const Candidate warm = staged(start, kWarm, 0.12 * all, "warm");
-    const Candidate hot = staged(start, kHot, 0.16 * all, "hot");
+    if (for_hops && std::holds_alternative<Grid>(network_) && matrix_.tasks() > kFewTasks)
+      by_boxes = staged(start, kBoxes, parts.boxes * all, "boxes").value;
+    const Candidate warm = staged(start, kWarm, parts.warm * all, "warm");
+    const Heat hot_heat = for_hops ? kHotForHops : kHotForLinks;
+    const Candidate hot = staged(start, hot_heat, parts.hot * all, "hot");
     // The rest goes to the kind that did best, and to a polish of what came out.
     // A hot run gains most from more time: it only needs to come near the others in this race.
     constexpr double kNear = 0.1;
     const bool from_hot = hot.value < std::min(warm.value, cool.value) + kNear;
     if (usable_slots(network_, room_) <= kFewSlots) {
-      search_few(0.45 * all);
+      search_few(parts.best * all);
     } else if (matrix_.tasks() <= kFewTasks) {
       // Few tasks are cooled down in no time: several goes find more than a long one.
       constexpr int kGoes = 12;
-      for (int i = 0; i < kGoes; ++i) staged(start, kHottest, 0.45 * all / kGoes, "again");
+      for (int i = 0; i < kGoes; ++i) staged(start, kHottest, parts.best * all / kGoes, "again");
     } else {
-      const Heat heat = from_hot ? kHot : warm.value < cool.value ? kWarm : kCool;
+      const Heat heat = from_hot ? hot_heat : warm.value < cool.value ? kWarm : kCool;
       const bool in_boxes = by_boxes < std::min({cool.value, warm.value, hot.value});
-      const int goes = in_boxes || matrix_.tasks() <= kManyTasks ? 2 : 1;
-      if (in_boxes) staged(best_, kBoxes, 0.45 * all / goes, "boxes");
+      const bool one_go = many || (from_hot && for_hops);
+      const int goes = in_boxes || !one_go ? 2 : 1;
+      if (in_boxes) staged(best_, kBoxes, parts.best * all / goes, "boxes");
       for (int i = in_boxes ? 1 : 0; i < goes; ++i)
-        staged(from_hot ? start : best_, heat, 0.45 * all / goes, "long");
+        staged(from_hot ? start : best_, heat, parts.best * all / goes, "long");
     }
     const double rest = timed ? std::max(0.0, 1 - part()) : 0.15;
     if (rest > 0) staged(best_, by_boxes < cool.value ? kBoxes : kCool, rest, "polish");
