@@ -195,6 +195,8 @@ section_folds() {
   fold "periodic 8x8x8 and 20 messages between random tasks" 3092 \
     "$(map --network torus:8x8x8 --method xyz --matrix "$scratch/others" | hops 3092), by hand" \
     --matrix "$scratch/others"
+  fold "periodic 12x12x3" $((6 * 432 * 65536)) - --pattern periodic:12x12x3
+  fold "periodic 20x20" $((4 * 400 * 65536)) - --pattern periodic:20x20
 }
 
 # instance NAME: a file of the folder with data
@@ -223,7 +225,7 @@ section_qaplib() {
   header "| instance | mesh | best known | seconds | refine, median of seeds 1 to 5 | worst |"
   local name mesh known time seed
   while read -r name mesh known time; do
-    awk '{ for (i = 1; i <= NF; ++i) v[k++] = $i }
+    awk '{ sub(/\r$/, ""); for (i = 1; i <= NF; ++i) v[k++] = $i }
       END { n = v[0]; for (r = 0; r < n; ++r) for (c = 0; c < n; ++c)
         printf "%s%s", v[1 + n * n + r * n + c], c < n - 1 ? "," : "\n" }' \
       "$(instance "$name.dat")" >"$scratch/flows.csv"
@@ -236,7 +238,12 @@ section_qaplib() {
 nug30 6x5 6124 1s
 tho40 8x5 240516 5s
 sko64 8x8 48498 5s
+sko72 9x8 66256 20s
+sko81 9x9 90998 20s
+sko90 10x9 115534 20s
 sko100a 10x10 152002 20s
+wil100 10x10 273038 20s
+tho150 15x10 8133398 60s
 END
 }
 
