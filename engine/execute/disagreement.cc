@@ -218,7 +218,10 @@ void Disagreements::answer_inquiries(const PostedCall& call) {
     inquiries_.erase(inquiries_.begin() + static_cast<ptrdiff_t>(i));
     if (asked.program != call.key.program)
       return disagree(asked.call, meaning_of(call), asked.inquiry.rank, asked.inquiry.meaning);
-    if (asked.inquiry.waits) companions_.push_back(asked);
+    if (!asked.inquiry.waits) continue;
+    std::erase_if(companions_,
+                  [&](const Asked& earlier) { return earlier.inquiry.rank == asked.inquiry.rank; });
+    companions_.push_back(asked);
   }
 }
 

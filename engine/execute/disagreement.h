@@ -64,6 +64,11 @@ class Disagreements {
   /// waits for whom from there on. Who finds that the first one of such a chain waits for it, too,
   /// ends the job.
   void tell_the_stuck(const PostedCall& waited_for);
+  /// Nothing is waited for for long.
+  void forget_chains() {
+    waited_for_ = {};
+    chains_.clear();
+  }
   /// A mail of kind kInquiry or kStuck.
   void take(std::span<const std::byte> mail, bool local);
   /// Gives the inquiries about calls of a group that this rank does not make any more.
@@ -116,7 +121,7 @@ class Disagreements {
   /// About calls that it has under way, by ranks that wait in them, too.
   std::vector<Asked> companions_;
   CallKey waited_for_;             ///< for long: the call that `chains_` lead to
-  int64_t tell_again_ns_ = 0;      ///< when all is told anew
+  int64_t told_ns_ = 0;            ///< since when they are told
   std::vector<WaitChain> chains_;  ///< that end with a rank which has not made it
   std::optional<Dispute> dispute_;
 };

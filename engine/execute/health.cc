@@ -20,6 +20,9 @@ constexpr int64_t kBehindEndNs = 20'000'000;
 /// wait so long for one call: from then on it need not.
 constexpr int64_t kBehindEndInAllNs = 500'000'000;
 
+/// Waits are looked at many times a second.
+constexpr int64_t kLongestLookNs = 1'000'000'000;
+
 /// Whether something that was first seen at `seen_ns` of a clock or wait, 0: not before, is the
 /// case for that long at `now_ns` of the same.
 bool lasts(int64_t& seen_ns, int64_t now_ns, int64_t long_enough_ns) {
@@ -125,14 +128,17 @@ void Health::look_at_end() {
     end_.end_with(*failure);
 }
 
-/// How long the call that is waited for has not moved, whatever mails have come: `waited_ns` begins
-/// anew with each. 0: not for long.
-int64_t Health::stuck_ns(const PostedCall& call, int64_t waited_ns) {
-  const bool known = stuck_.call == call.id() && stuck_.moves == call.moves;
-  if (!known && waited_ns < kAskNs) return 0;
+/// How long the call that is waited for has not moved, whatever has come for others.
+int64_t Health::stuck_ns(const PostedCall& call) {
   const int64_t now = now_ns();
-  if (!known) stuck_ = {call.id(), call.moves, now - waited_ns};
-  return now - stuck_.since_ns;
+  if (!(stuck_.call == call.id()) || stuck_.moves != call.moves) {
+    stuck_ = {call.id(), call.moves, now};
+  } else {
+    // A job that was suspended has not waited all the time.
+    stuck_.ns += std::min(now - stuck_.seen_ns, kLongestLookNs);
+    stuck_.seen_ns = now;
+  }
+  return stuck_.ns;
 }
 
 void Health::check(PostedCall* call, int64_t waited_ns, int64_t& next_report_ns) {
@@ -166,8 +172,13 @@ void Health::check(PostedCall* call, int64_t waited_ns, int64_t& next_report_ns)
   // After what can be known of deaths: a call that waits in vain because of one is in no cycle.
   if (started != nullptr && !started->group->over) {
     if (waited_ns >= kAskNs) disagreements_.ask(*started);
-    if (calls_.waited_for() == started && stuck_ns(*started, waited_ns) >= options_.cycle_ns)
-      disagreements_.tell_the_stuck(*started);
+    if (calls_.waited_for() == started) {
+      if (stuck_ns(*started) >= options_.cycle_ns) {
+        disagreements_.tell_the_stuck(*started);
+      } else {
+        disagreements_.forget_chains();
+      }
+    }
     if (end_.has_come()) return;
   }
   const PostedCall* const late = call != nullptr && call->queued ? nullptr : call;

@@ -1,6 +1,8 @@
 #pragma once
 /// Waits that may never end: peers that die, leave or come late, deadlines that pass.
 
+#include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <vector>
@@ -33,7 +35,11 @@ class Health {
         ends_(ends),
         end_(end),
         deaths_(deaths),
-        options_(std::move(options)) {}
+        options_(std::move(options)) {
+    // Whoever waits in a cycle is to be told so, not that the deadline has passed.
+    if (options_.deadline_ns > 0)
+      options_.cycle_ns = std::min(options_.cycle_ns, options_.deadline_ns / 2);
+  }
 
   /// Looks for reasons why a wait may never end. `call`: what is waited for, if it has been posted;
   /// `waited_ns`: how long nothing moved; `next_report_ns`: how long it must be to be reported.
@@ -60,7 +66,7 @@ class Health {
   std::optional<Failure> absent_peer(const PostedCall& call) const;
   void check_absence(PostedCall& call, int64_t waited_ns);
   std::optional<Rank> find_dead();
-  int64_t stuck_ns(const PostedCall& call, int64_t waited_ns);
+  int64_t stuck_ns(const PostedCall& call);
   Rank awaited(const PostedCall* call) const;
   std::string describe_wait(const PostedCall* call) const;
 
@@ -75,11 +81,11 @@ class Health {
   int64_t checked_all_ns_ = 0;  ///< last by check_all()
   int64_t asked_ns_ = 0;        ///< who has died
   int64_t end_seen_ns_ = 0;     ///< when the job was first seen to have ended
-  /// A call that is waited for for long, and since when nothing of it has moved.
+  /// A call that is waited for, and how long nothing of it has moved.
   struct {
     CallKey call;
     uint32_t moves = 0;
-    int64_t since_ns = 0;
+    int64_t seen_ns = 0, ns = 0;
   } stuck_;
 };
 

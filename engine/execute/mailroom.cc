@@ -83,8 +83,12 @@ void Mailroom::close(PostedCall& call) {
 bool Mailroom::poll() {
   std::array<Arrival, kPollBatch> arrivals;
   const size_t count = network_->poll(arrivals);
+  size_t moved = count;
   for (size_t i = 0; i < count; ++i) {
     if (arrivals[i].kind == Arrival::Kind::kMail) {
+      // Those that wait are told again and again why that does not end: it does not move anything.
+      if (header_of(arrivals[i].mail).kind == MailKind::kStuck) [[unlikely]]
+        --moved;
       deliver(arrivals[i].mail, false, arrivals[i].from);
     } else {
       count_signal(arrivals[i]);
@@ -93,7 +97,7 @@ bool Mailroom::poll() {
   const bool mails = take_local_mails(kMailsAtOnce);
   if (const auto failure = network_->failure()) [[unlikely]]
     end_.abort(*failure);
-  return count != 0 || mails;
+  return moved != 0 || mails;
 }
 
 void Mailroom::count_signal(const Arrival& arrival) {

@@ -2,11 +2,11 @@
 // in itself. A chain of waits that comes back to where it began never ends.
 //
 // Who closes a chain has not made the call in which the first one waits for it, so that one still
-// waits there; so it has not made the call in which the second one waits for it; and so on. All of
-// them make calls by one thread alone, and have no deadline of their own. Only another member can
-// get them on, by ending one of their groups. So waits become part of a chain when they have lasted
-// for long (ExecutorOptions::cycle_ns), and chains are told anew all the time: what a rank says of
-// a group that has ended since is soon forgotten.
+// waits there; so it has not made the call in which the second one waits for it; and so on, unless
+// one of their groups has ended. All of them make calls by one thread alone, and have no deadline
+// of their own: only another member can end a group. So waits become part of a chain when they have
+// lasted for long (ExecutorOptions::cycle_ns), and chains are told anew all the time: what a rank
+// says of a group that has ended since is soon forgotten.
 
 #include <algorithm>
 #include <cstring>
@@ -22,8 +22,8 @@ namespace {
 /// Of chains that lead to one call so many are passed on, and those whose first rank is the lowest
 /// so far: of a cycle, however long, one comes around.
 constexpr size_t kMostChains = 64;
-/// Chains that were told so long ago are told anew.
-constexpr int64_t kTellAgainNs = 500'000'000;
+/// Chains that were told so long ago are told anew, those that not all had room for later.
+constexpr int64_t kTellAgainNs = 500'000'000, kTellAllAgainNs = 5'000'000'000;
 
 /// Whether no rank can end the call before all have made it.
 bool needs_all(const PostedCall& call) { return traits(call.program->collective).needs_all; }
@@ -97,7 +97,7 @@ void Disagreements::tell_the_stuck(const PostedCall& waited_for) {
   if (!(waited_for_ == waited_for.id())) {
     waited_for_ = waited_for.id();
     chains_.clear();
-    tell_again_ns_ = now + kTellAgainNs;
+    told_ns_ = now;
   }
   bool told = true;
   for (Asked& asked : inquiries_) {
@@ -112,8 +112,8 @@ void Disagreements::tell_the_stuck(const PostedCall& waited_for) {
       if (asked.call == waited_for.id()) told &= tell(asked, waited_for);
     }
   }
-  if (!told || now < tell_again_ns_) return;
-  tell_again_ns_ = now + kTellAgainNs;
+  if (now - told_ns_ < (told ? kTellAgainNs : kTellAllAgainNs)) return;
+  told_ns_ = now;
   chains_.clear();
   for (std::vector<Asked>* const all : {&inquiries_, &companions_}) {
     for (Asked& asked : *all) asked.told = {};
