@@ -75,29 +75,68 @@ TEST_P(Cycles, WithARankThatIsOnlyLateAreNone) {
             "");
 }
 
-/// A rank that waits in one call while it has made the other.
-TEST_P(Cycles, WithARankThatHasMadeBothCallsAreNone) {
-  if (GetParam().on_sets) GTEST_SKIP() << "the same as with groups";
-  const JobOptions job = impatient(GetParam().layout);
-  EXPECT_EQ(run_job(job,
-                    [&](const RankView& rank) {
-                      const Rank me = rank.context.rank(), size = rank.context.size();
-                      const Rank before = (me + size - 1) % size;
-                      const auto own = pair(rank.context, me), other = pair(rank.context, before);
-                      if (!rank.good(own, "group") || !rank.good(other, "group")) return;
-                      CallMemory memory, more;
-                      Call first(**own), second(**other);
-                      const CallArguments a = memory.arguments(Collective::kAlltoall, 100);
-                      const CallArguments b = more.arguments(Collective::kAlltoall, 100);
-                      if (!rank.good(first.prepare(a), "prepare") ||
-                          !rank.good(second.prepare(b), "prepare"))
+void make_among(const RankView& rank, const std::vector<Rank>& ranks) {
+  const auto group = rank.context.groups().create(ranks);
+  CallMemory memory;
+  if (rank.good(group, "group"))
+    rank.good(make(**group, memory.arguments(Collective::kAlltoall, 100)), "call");
+}
+
+/// Rank 0 waits for rank 1 in a call that rank 3 has made, who waits for rank 2, who waits for
+/// rank 0.
+TEST(NoCycles, AreSeenWhereTheRankHasMadeTheCall) {
+  EXPECT_EQ(run_job(impatient({2, 2}),
+                    [](const RankView& rank) {
+                      const Rank me = rank.context.rank();
+                      if (me == 3) {
+                        usleep(700'000);  // rank 0 has asked before it makes the call
+                        const auto group = rank.context.groups().create({0, 1, 3});
+                        if (!rank.good(group, "group")) return;
+                        CallMemory memory;
+                        Call call(**group);
+                        if (!rank.good(call.prepare(memory.arguments(Collective::kAlltoall, 100)),
+                                       "prepare") ||
+                            !rank.good(call.start(), "start"))
+                          return;
+                        make_among(rank, {2, 3});
+                        rank.good(call.wait(), "wait");
                         return;
-                      if (me == 0) usleep(700'000);
-                      if (me == 1 && !rank.good(second.start(), "start")) return;
-                      if (!rank.good(first.start(), "start") || !rank.good(first.wait(), "wait"))
-                        return;
-                      if (me != 1 && !rank.good(second.start(), "start")) return;
-                      rank.good(second.wait(), "wait");
+                      }
+                      if (me == 1) usleep(3'000'000);
+                      if (me != 2) make_among(rank, {0, 1, 3});
+                      if (me != 1) make_among(rank, {0, 2});
+                      if (me == 2) make_among(rank, {2, 3});
+                    }),
+            "");
+}
+
+/// Rank 3 begins to wait for rank 1, who waits for rank 2, who waited for rank 0 in a group that
+/// has ended since; rank 0 waits for rank 3 all the time.
+TEST(NoCycles, AreSeenWhereARankWaitedInAGroupThatHasEnded) {
+  EXPECT_EQ(run_job(impatient({2, 3}),
+                    [](const RankView& rank) {
+                      const Rank me = rank.context.rank();
+                      if (me == 3) usleep(3'000'000);
+                      if (me == 1) make_among(rank, {1, 2});
+                      if (me == 1 || me == 3) make_among(rank, {1, 3});
+                      if (me == 0 || me == 3) make_among(rank, {0, 3});
+                      if (me == 1 || me == 3) return;
+                      const auto group = rank.context.groups().create({0, 2, 4});
+                      if (!rank.good(group, "group")) return;
+                      if (me == 2) {
+                        CallMemory memory;
+                        const Status made =
+                            make(**group, memory.arguments(Collective::kAlltoall, 100));
+                        if (made || made.error().code != ErrorCode::kCancelled)
+                          rank.complain(made ? "it ended well" : made.error().message);
+                        usleep(3'500'000);
+                        make_among(rank, {1, 2});
+                      }
+                      if (me == 4) {
+                        usleep(1'500'000);
+                        (*group)->services().executor.end_group(
+                            (*group)->state(), {4, ErrorCode::kCancelled, "rank 4 ends it"});
+                      }
                     }),
             "");
 }
@@ -183,7 +222,8 @@ const Cycle kCycles[] = {{"three", {3}},
                          {"sets", {3}, true},
                          {"sets_on_servers", {1, 1, 1}, true},
                          {"seven", {7}},
-                         {"seven_on_servers", {2, 3, 2}}};
+                         {"seven_on_servers", {2, 3, 2}},
+                         {"more_than_are_passed_on", {70}}};
 INSTANTIATE_TEST_SUITE_P(Ways, Cycles, ::testing::ValuesIn(kCycles),
                          [](const auto& info) { return std::string(info.param.name); });
 
