@@ -78,10 +78,10 @@ run_tests() {
 # Whether a build works; its tests can't run otherwise.
 builds() { (build "$@"); }
 
-build_and_test() { # build_and_test PRESET TEST-PRESET
+build_and_test() { # build_and_test PRESET TEST-PRESET [OPTIONS OF CTEST...]
   if builds "$1"; then
     passed=$((passed + 1))
-    run_tests "$2"
+    run_tests "${@:2}"
   else
     failed=$((failed + 1))
   fi
@@ -296,7 +296,14 @@ stage() {
       check "cost of a build" tests/build_cost/main.py
       ;;
     cross) cross_tests ;;
-    asan) build_and_test asan asan ;;
+    asan)
+      # On every change the programs of one thread are run without.
+      if [ "$chosen" = no ]; then
+        build_and_test asan asan --label-exclude single_threaded
+      else
+        build_and_test asan asan
+      fi
+      ;;
     tsan) build_and_test tsan tsan ;;
     mutants) check "mutants" mutant_tests ;;
     ucc) check "team layer for UCC" ucc_tests ;;
