@@ -1,7 +1,7 @@
 #include "verbs/address_book.h"
 
 #include <array>
-#include <cstring>
+#include <map>
 
 namespace ibcoll::verbs {
 
@@ -9,6 +9,15 @@ AddressBook::AddressBook(const std::vector<Offer>& offers, const std::vector<Ran
                          std::vector<RankAddress> addresses)
     : addresses_(std::move(addresses)) {
   constexpr uint32_t kNone = UINT32_MAX;
+  names_ = {"a port"};  // more than 16 bits can tell apart
+  std::map<std::string_view, uint16_t> numbers;
+  const auto number_of = [&](std::string_view name) {
+    if (const auto known = numbers.find(name); known != numbers.end()) return known->second;
+    if (names_.size() > UINT16_MAX) return uint16_t{0};
+    const auto number = static_cast<uint16_t>(names_.size());
+    names_.emplace_back(name);
+    return numbers[name] = number;
+  };
   std::array<uint32_t, kMaxPorts> none{};
   none.fill(kNone);
   std::vector<std::array<uint32_t, kMaxPorts>> known(offers.size(), none);
@@ -19,9 +28,7 @@ AddressBook::AddressBook(const std::vector<Offer>& offers, const std::vector<Ran
     if (number == kNone) {
       number = static_cast<uint32_t>(ports_.size());
       const PortOffer& offered = offers[offer].ports[port];
-      Port& entry = ports_.emplace_back();
-      entry.address = offered.address;
-      std::memcpy(entry.name, offered.name, sizeof entry.name);
+      ports_.push_back({offered.address, number_of(offered.name)});
     }
     port = number;
   }

@@ -75,8 +75,6 @@ NetworkMemory RcTransport::memory(const NetworkLoad& load, const TransportOption
        .each_rank = static_cast<double>(load.machines * AddressBook::bytes_each_port()) /
                     static_cast<double>(load.ranks),
        .why = "one a machine at least, whose ranks share it"},
-      table_of_ranks("signs of life", load.ranks, Responder::bytes_each_rank(),
-                     "counted by rank, by a thread of its own"),
   };
   memory.start_bytes = std::max(port_agreement_bytes(load.ranks, load.machines),
                                 introduction_bytes(load.ranks, load.machines));

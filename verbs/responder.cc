@@ -61,7 +61,6 @@ void Responder::start(Rank me, uint64_t job, int ranks) {
   me_ = me;
   job_ = job;
   ranks_ = ranks;
-  heard_ = std::make_unique<std::atomic<uint32_t>[]>(static_cast<size_t>(ranks));
 }
 
 void Responder::run() {
@@ -99,7 +98,7 @@ Status Responder::take(std::span<const std::byte> bytes) {
   std::memcpy(&datagram, bytes.data(), sizeof datagram);
   if (datagram.job != job_ || datagram.to != me_ || datagram.from < 0 || datagram.from >= ranks_)
     return {};
-  heard_[static_cast<size_t>(datagram.from)].fetch_add(1, std::memory_order_release);
+  if (const auto known = heard_.find(datagram.from); known != heard_.end()) ++known->second;
   if (datagram.question != 0) questions_.insert_or_assign(datagram.from, datagram);
   return {};
 }
@@ -122,6 +121,11 @@ Status Responder::answer_all() {
 Result<bool> Responder::send(Rank peer, ibv_ah* way, uint32_t to, bool question) {
   const Datagram datagram{job_, me_, peer, number(), question, address_of(device_.port())};
   return datagrams_->send(way, to, std::as_bytes(std::span(&datagram, 1)));
+}
+
+uint32_t Responder::heard(Rank peer) {
+  const std::lock_guard lock(mutex_);
+  return heard_.try_emplace(peer, 0).first->second;
 }
 
 Result<bool> Responder::ask(Rank peer, ibv_ah* way, uint32_t number) {

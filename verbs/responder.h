@@ -3,7 +3,6 @@
 /// computes and polls nothing. Who gets no answer knows that there is no way, or nobody any more,
 /// where a rank that is only late would answer.
 
-#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -24,9 +23,6 @@ class Responder {
   Responder(const Responder&) = delete;
   Responder& operator=(const Responder&) = delete;
 
-  /// What it keeps for each rank of the job.
-  static constexpr size_t bytes_each_rank() { return sizeof(std::atomic<uint32_t>); }
-
   /// Where peers ask.
   uint32_t number() const { return datagrams_->number(); }
   /// To be called once: from now on ranks of the job get answers.
@@ -34,10 +30,8 @@ class Responder {
 
   /// Asks the responder `number` of a peer, to which `way` leads. False: no room now.
   Result<bool> ask(Rank peer, ibv_ah* way, uint32_t number);
-  /// How many questions and answers have come from a peer.
-  uint32_t heard(Rank peer) const {
-    return heard_[static_cast<size_t>(peer)].load(std::memory_order_acquire);
-  }
+  /// How many questions and answers have come from a peer since this was called first for it.
+  uint32_t heard(Rank peer);
 
  private:
   /// A question or an answer.
@@ -61,11 +55,11 @@ class Responder {
   Rank me_ = -1;
   uint64_t job_ = 0;
   int ranks_ = 0;
-  std::unique_ptr<std::atomic<uint32_t>[]> heard_;  ///< by rank
-  std::unique_ptr<WayFinder> ways_;                 ///< the thread's
-  std::map<Rank, Datagram> questions_;              ///< the thread's: of each rank the last
+  std::map<Rank, uint32_t> heard_;      ///< of the ranks that somebody listens to
+  std::unique_ptr<WayFinder> ways_;     ///< the thread's
+  std::map<Rank, Datagram> questions_;  ///< the thread's: of each rank the last
   ChannelHandle channel_;
-  std::mutex mutex_;  ///< guards datagrams_ and what start() sets
+  std::mutex mutex_;  ///< guards datagrams_, heard_ and what start() sets
   std::unique_ptr<Datagrams> datagrams_;
   UniqueFd stop_;
   std::thread thread_;
