@@ -51,6 +51,7 @@ struct Couple {
   }
 };
 static_assert(2 * sizeof(Pair) <= kPage && Couple::kNearMailBytes % kLine == 0);
+static_assert(Couple::kNearMailBytes >= 2 * 640);
 static_assert(offsetof(Couple, pairs) % kPage == Couple::kNearMailBytes);
 static_assert(sizeof(Couple) % kPage == 0, "couples begin at pages");
 

@@ -68,7 +68,8 @@ struct Couple;
 /// One rank's end of all its pairs. Pages of couples that are not used are never touched.
 class Wire {
  public:
-  static constexpr uint32_t kEntries = 128;
+  /// Few enough that two mails of 0.6 KB in each direction fit into the page of the two pairs.
+  static constexpr uint32_t kEntries = 64;
   /// As many of them are used.
   IBCOLL_LIMIT(uint32_t, kEntriesInUse, kEntries);
   static constexpr uint32_t kMails = 2;
