@@ -24,8 +24,7 @@ void run_program(benchmark::State& state, const std::function<void(ProgramBuilde
   Bell bell;
   Executor executor(bootstrap, local, nullptr, bell, [] { return std::nullopt; }, {});
   GroupState group(Shape::single_server(kRanks));
-  group.to_job.resize(kRanks);
-  std::iota(group.to_job.begin(), group.to_job.end(), 0);
+  group.to_job = RankList::consecutive(0, kRanks);
   ProgramBuilder builder(Collective::kAlltoall, "bench", group.shape, 0, {});
   write(builder);
   const auto program = builder.finish();

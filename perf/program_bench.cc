@@ -95,8 +95,7 @@ double call_bytes(const Algorithm& algorithm, const Shape& shape, Rank me,
   Executor executor(bootstrap, local, &network, bell, [] { return std::nullopt; }, {});
   GroupState group(shape);
   group.me = me;
-  group.to_job.resize(shape.ranks());
-  std::iota(group.to_job.begin(), group.to_job.end(), 0);
+  group.to_job = RankList::consecutive(0, static_cast<size_t>(shape.ranks()));
   const double before = heap_bytes();
   const auto program = algorithm.build(shape, me, options);
   Binding binding;

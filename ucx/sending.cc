@@ -285,8 +285,7 @@ void UcxTransport::stays(Peer& peer) {
 uint64_t UcxTransport::mark() { return marks_++; }
 
 /// Credits hold up no call: who waits for one waits for a call that this rank has yet to make.
-std::optional<Rank> UcxTransport::held_by(uint64_t call, uint64_t mark,
-                                          std::span<const Rank> members) {
+std::optional<Rank> UcxTransport::held_by(uint64_t call, uint64_t mark, RankSpan members) {
   std::optional<Rank> holder;
   for (size_t i = 0; i < staying_.size();) {
     Peer& peer = *staying_[i];
@@ -304,13 +303,12 @@ std::optional<Rank> UcxTransport::held_by(uint64_t call, uint64_t mark,
 
 /// Whether one of the messages that wait in UCX for that peer is of a call, or of none and before
 /// the mark, to a member.
-bool UcxTransport::holds(Peer& peer, uint64_t call, uint64_t mark, std::span<const Rank> members) {
+bool UcxTransport::holds(Peer& peer, uint64_t call, uint64_t mark, RankSpan members) {
   for (uint64_t at = peer.completed; at < peer.posted; ++at) {
     const Outgoing& message = peer.out(static_cast<uint32_t>(at));
     if (message.idle()) continue;
     if (message.call == call) return true;
-    if (message.call == 0 && message.mark <= mark &&
-        std::find(members.begin(), members.end(), peer.rank) != members.end())
+    if (message.call == 0 && message.mark <= mark && members.find(peer.rank) < members.size())
       return true;
   }
   return false;

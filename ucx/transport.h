@@ -90,7 +90,7 @@ class UcxTransport final : public NetworkTransport {
   uint64_t completed(Rank peer) override;
   void flush() override;
   uint64_t mark() override;
-  std::optional<Rank> held_by(uint64_t call, uint64_t mark, std::span<const Rank> members) override;
+  std::optional<Rank> held_by(uint64_t call, uint64_t mark, RankSpan members) override;
   bool wake_on_arrival(Bell& bell) override;
   std::optional<Failure> failure() const override { return failure_; }
   const TransportCounters& counters() const override { return counters_; }
@@ -117,7 +117,7 @@ class UcxTransport final : public NetworkTransport {
   void send_credit(Peer& peer);
   void return_mails();
   void stays(Peer& peer);
-  bool holds(Peer& peer, uint64_t call, uint64_t mark, std::span<const Rank> members);
+  bool holds(Peer& peer, uint64_t call, uint64_t mark, RankSpan members);
   bool settled(ucs_status_ptr_t request, Peer& peer);
   void complete(Outgoing& message, uint32_t& requests, void* request, ucs_status_t status);
   static void on_data_read(void* request, ucs_status_t status, void* message);

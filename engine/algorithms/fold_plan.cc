@@ -80,8 +80,8 @@ void FoldPlan::add(int source, uint32_t into, bool before) {
   }
 }
 
-void FoldPlan::write(ProgramBuilder& program, std::span<const Rank> sources, Slice own,
-                     Slice result, uint32_t scratch, const std::function<void(int)>& give) const {
+void FoldPlan::write(ProgramBuilder& program, RankSpan sources, Slice own, Slice result,
+                     uint32_t scratch, const std::function<void(int)>& give) const {
   const int count = static_cast<int>(sources.size());
   int given = 0;
   const auto give_next = [&] {
@@ -102,8 +102,8 @@ void FoldPlan::write(ProgramBuilder& program, std::span<const Rank> sources, Sli
   }
 }
 
-void FoldPlan::write(const Step& step, ProgramBuilder& program, std::span<const Rank> sources,
-                     Slice own, Slice result, uint32_t scratch) const {
+void FoldPlan::write(const Step& step, ProgramBuilder& program, RankSpan sources, Slice own,
+                     Slice result, uint32_t scratch) const {
   const Slice into = FoldPlaces::slice(step.into, result, scratch);
   const ProgramBuilder::Fold fold{ordered_, step.before};
   switch (step.kind) {

@@ -2,7 +2,6 @@
 /// How a rank combines what several ranks have of the same slots.
 
 #include <functional>
-#include <span>
 #include <vector>
 
 #include "engine/schedule/builder.h"
@@ -41,7 +40,7 @@ class FoldPlaces {
   }
 
  private:
-  FoldPlaces(int sources, int own, bool ordered, std::span<const Rank> near, bool all_near)
+  FoldPlaces(int sources, int own, bool ordered, RankSpan near, bool all_near)
       : sources_(sources), own_(own), ordered_(ordered), near_(near), all_near_(all_near) {}
   uint32_t number(int source) const;
   /// How many of `count` sources from `first` on are of the server, the first following the last.
@@ -49,7 +48,7 @@ class FoldPlaces {
 
   int sources_, own_;
   bool ordered_;
-  std::span<const Rank> near_;  ///< of the same server, in rising order
+  RankSpan near_;  ///< of the same server, in rising order
   bool all_near_;
 };
 
@@ -67,8 +66,8 @@ class FoldPlan {
   uint32_t scratch_places() const { return places_ - 1; }
   /// Writes what takes and combines the data; `own`: this rank's. `give`, if there is any, writes
   /// the put to one of the sources: each takes what another gives it without waiting for a third.
-  void write(ProgramBuilder& program, std::span<const Rank> sources, Slice own, Slice result,
-             uint32_t scratch, const std::function<void(int source)>& give = {}) const;
+  void write(ProgramBuilder& program, RankSpan sources, Slice own, Slice result, uint32_t scratch,
+             const std::function<void(int source)>& give = {}) const;
 
  private:
   struct Step {
@@ -80,8 +79,8 @@ class FoldPlan {
   void combine(int first, int end, uint32_t into);
   void take(int source, uint32_t into);
   void add(int source, uint32_t into, bool before);
-  void write(const Step& step, ProgramBuilder& program, std::span<const Rank> sources, Slice own,
-             Slice result, uint32_t scratch) const;
+  void write(const Step& step, ProgramBuilder& program, RankSpan sources, Slice own, Slice result,
+             uint32_t scratch) const;
 
   const std::vector<bool> apart_;
   const int own_;

@@ -3,7 +3,6 @@
 /// a slot a rank.
 
 #include <cstdint>
-#include <span>
 
 #include "engine/schedule/shape.h"
 
@@ -12,7 +11,7 @@ namespace ibcoll {
 /// Calls visit(at, first, count) for each run: from ranks[at] on these are the ranks first ..
 /// first + count - 1.
 template <class Visit>
-void for_each_run(std::span<const Rank> ranks, Visit&& visit) {
+void for_each_run(RankSpan ranks, Visit&& visit) {
   for (uint32_t at = 0, end; at < ranks.size(); at = end) {
     for (end = at + 1; end < ranks.size() && ranks[end] == ranks[end - 1] + 1;) ++end;
     visit(at, static_cast<uint32_t>(ranks[at]), end - at);
@@ -20,7 +19,7 @@ void for_each_run(std::span<const Rank> ranks, Visit&& visit) {
 }
 
 /// True if they are one run.
-inline bool side_by_side(std::span<const Rank> ranks) {
+inline bool side_by_side(RankSpan ranks) {
   int runs = 0;
   for_each_run(ranks, [&](uint32_t, uint32_t, uint32_t) { ++runs; });
   return runs <= 1;

@@ -21,8 +21,6 @@ MemoryItems context_memory(const Shape& shape, int collectives) {
        .each_rank = each,
        .why = "which rank is on which server: algorithms and transports look it up by rank. Groups "
               "of all ranks share it"},
-      table_of_ranks("members of the group of all ranks", ranks, sizeof(Rank),
-                     "ranks of a group are looked up in the job; those of all ranks, too"),
       {.part = MemoryPart::kShared, .what = "bell", .bytes = sizeof(Bell)},
       {.part = MemoryPart::kShared,
        .what = "place on the machine, and in what its ranks decide together",

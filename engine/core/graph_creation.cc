@@ -170,7 +170,7 @@ Status tell_disagreement(Group& group, const Graph::Neighbours& own) {
   std::array<uint32_t, 2> edges{mine[static_cast<size_t>(to)].to,
                                 theirs[static_cast<size_t>(to)].from};
   IBCOLL_TRY(bcast(group, from, edges.data(), sizeof edges));
-  const std::vector<Rank>& to_job = group.state().to_job;
+  const RankSpan to_job = group.state().to_job;
   return fail(ErrorCode::kMismatch, "graph: {}",
               disagreement(to_job[static_cast<size_t>(from)], edges[0],
                            to_job[static_cast<size_t>(to)], edges[1]));

@@ -25,7 +25,7 @@ class Shrinking {
         me_(context.rank()),
         id_(id),
         name_(mix(group.identity().key, group.next_shrink())),
-        members_(group.state().to_job) {
+        members_(group.state().to_job.begin(), group.state().to_job.end()) {
     if (context.job().network() == nullptr) verdicts_ = context.job().verdicts();
   }
 
@@ -130,7 +130,7 @@ std::vector<Rank> failed_members(Context& context, Group& group) {
   Bootstrap& bootstrap = context.job().bootstrap();
   const std::optional<Failure> failure = bootstrap.failure();
   std::vector<Rank> failed;
-  const std::vector<Rank>& members = group.state().to_job;
+  const RankSpan members = group.state().to_job;
   for (size_t i = 0; i < members.size(); ++i) {
     const Rank rank = members[i];
     const bool ended_job =

@@ -109,7 +109,7 @@ Result<Shape> Groups::shape_of(std::span<const Rank> members) const {
       server = static_cast<int>(place - servers.begin());
     }
   }
-  return Shape::create(std::move(server_of));
+  return Shape::create(server_of);
 }
 
 }  // namespace ibcoll

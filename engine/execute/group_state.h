@@ -10,6 +10,7 @@
 
 #include "engine/base/result.h"
 #include "engine/execute/call_window.h"
+#include "engine/schedule/ranks.h"
 #include "engine/schedule/shape.h"
 
 namespace ibcoll {
@@ -26,7 +27,7 @@ struct GroupState {
   Shape shape;          ///< of the group: ranks 0..size-1
   Rank me = 0;
   /// Rank in the job of each member. By arrival: -1 where this rank has nothing to do with one.
-  std::vector<Rank> to_job;
+  RankList to_job;
   /// Its calls are made by arrivals (see ArrivalRuns), and `key` says so: nobody asks what they
   /// mean or whether they are late, and who makes them looks after their ends.
   bool by_arrival = false;
@@ -49,9 +50,7 @@ struct GroupState {
     return !lost.empty() && std::find(lost.begin(), lost.end(), job_rank) != lost.end();
   }
   /// The rank in the group of a rank of the job that is one of its members. Not for the data path.
-  Rank rank_of(Rank job_rank) const {
-    return static_cast<Rank>(std::find(to_job.begin(), to_job.end(), job_rank) - to_job.begin());
-  }
+  Rank rank_of(Rank job_rank) const { return static_cast<Rank>(to_job.find(job_rank)); }
 };
 
 }  // namespace ibcoll

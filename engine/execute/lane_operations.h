@@ -18,7 +18,7 @@ namespace ibcoll {
 class LaneOperations {
  public:
   LaneOperations(const LaneServices& services, PostedCall& call)
-      : services_(services), call_(call), to_job_(call.group->to_job.data()) {}
+      : services_(services), call_(call), to_job_(call.group->to_job) {}
 
   PostedCall& call() const { return call_; }
   /// Whether peers that are late may hold up others.
@@ -74,7 +74,7 @@ class LaneOperations {
 
   const LaneServices& services_;
   PostedCall& call_;
-  const Rank* to_job_;
+  RankSpan to_job_;
 };
 
 /// A signal in a stream is sent with one of its pieces.

@@ -258,15 +258,13 @@ bool Mailroom::pass_on(PostedCall& call) {
 /// one server.
 void Mailroom::index_expects(PostedCall& call) {
   const auto& ops = call.program->lane(Lane::kRecv);
-  std::vector<uint32_t>& expects = call.remote.expects_by_server;
+  const Shape& shape = call.group->shape;
+  auto& expects = call.remote.expects_by_server;
   expects.clear();
   for (uint32_t i = 0; i < ops.size(); ++i) {
-    if (ops[i].kind == OpKind::kExpect) expects.push_back(i);
+    if (ops[i].kind == OpKind::kExpect) expects.emplace_back(shape.server_of(ops[i].peer), i);
   }
-  const Shape& shape = call.group->shape;
-  std::stable_sort(expects.begin(), expects.end(), [&](uint32_t a, uint32_t b) {
-    return shape.server_of(ops[a].peer) < shape.server_of(ops[b].peer);
-  });
+  std::sort(expects.begin(), expects.end());
 }
 
 /// Adds the landings of an exposure from number `sent` on; false if not all of them fit.
@@ -275,11 +273,10 @@ bool Mailroom::add_landings(const PostedCall& call, const Op& op, size_t sent, E
   const auto& ops = call.program->lane(Lane::kRecv);
   const int server = op.to_server ? op.peer : shape.server_of(op.peer);
   const auto& expects = call.remote.expects_by_server;
-  auto it = std::lower_bound(expects.begin(), expects.end(), server,
-                             [&](uint32_t i, int s) { return shape.server_of(ops[i].peer) < s; });
+  auto it = std::lower_bound(expects.begin(), expects.end(), std::pair(server, uint32_t{0}));
   size_t seen = 0;
-  for (; it != expects.end() && shape.server_of(ops[*it].peer) == server; ++it) {
-    const Op& expect = ops[*it];
+  for (; it != expects.end() && it->first == server; ++it) {
+    const Op& expect = ops[it->second];
     if (expect.exposure != op.exposure || (!op.to_server && expect.peer != op.peer)) continue;
     if (seen++ < sent) continue;
     Landing landing{};

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "engine/execute/mail.h"
@@ -77,8 +78,8 @@ struct RemoteState {
   std::vector<NextLanding> landings;
   std::vector<MailedPut> mailed;
   std::vector<std::byte> mailed_data;
-  std::vector<uint32_t>
-      expects_by_server;  ///< positions in the receive lane, grouped by the sender's server
+  /// (the sender's server, position in the receive lane), ascending.
+  std::vector<std::pair<int, uint32_t>> expects_by_server;
   Forwardings forwarding;
   uint32_t forwarded = 0;        ///< exposures that have been passed on
   uint64_t number = 0;           ///< which no other call of this rank has

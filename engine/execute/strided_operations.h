@@ -15,7 +15,7 @@ namespace ibcoll {
 class StridedOperations {
  public:
   StridedOperations(const LaneServices& services, PostedCall& call)
-      : services_(services), call_(call), to_job_(call.group->to_job.data()) {}
+      : services_(services), call_(call), to_job_(call.group->to_job) {}
 
   OpOutcome copy(LaneState& lane, const Op& op, Part part);
   /// A put to a rank of this server.
@@ -45,7 +45,7 @@ class StridedOperations {
 
   const LaneServices& services_;
   PostedCall& call_;
-  const Rank* to_job_;
+  RankSpan to_job_;
 };
 
 }  // namespace ibcoll

@@ -114,7 +114,7 @@ void MulticastRuns::fill(MulticastRun& run) {
   } else if (is_short) {
     if (run.wanted && !run.short_data.empty())
       std::memcpy(run.buffer, run.short_data.data(), run.short_data.size());
-    run.short_data = {};
+    run.short_data = std::vector<std::byte>();
   }
   run.message.data = run.buffer;
   if (is_short || run.own != nullptr) return complete(run);
@@ -170,7 +170,7 @@ void MulticastRuns::make_distribution(MulticastRun& run) {
   }
   to_job[me] = services_.me;
   run.distribution = std::make_unique<MulticastTransfer>(
-      services_.executor, *Shape::create(std::move(server_of)), me, std::move(to_job),
+      services_.executor, *Shape::create(server_of), me, std::move(to_job),
       group_key(run.id, 1));  // a shape that can't be wrong
 }
 

@@ -129,7 +129,7 @@ Result<Shape> renumber_servers(const Shape& shape, std::span<const int> order) {
   for (Rank rank = 0; rank < shape.ranks(); ++rank) {
     server_of.push_back(number[shape.server_of(rank)]);
   }
-  return Shape::create(std::move(server_of));
+  return Shape::create(server_of);
 }
 
 }  // namespace ibcoll

@@ -280,7 +280,7 @@ Result<LoadedSchedule> read_header(const LineReader& reader, std::string_view li
   for (const Json& server : servers) {
     IBCOLL_ASSIGN(server_of.emplace_back(), reader.integer(server, "a server", 0, INT32_MAX));
   }
-  auto shape = Shape::create(std::move(server_of));
+  auto shape = Shape::create(server_of);
   if (!shape) return reader.bad("'server_of': {}", shape.error().message);
   return LoadedSchedule{std::move(*shape), {}, {}};
 }

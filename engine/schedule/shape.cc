@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "engine/base/hash.h"
 
@@ -28,20 +29,8 @@ std::vector<int> deal(std::span<const int> ranks_of_server, Placement placement)
   return server_of;
 }
 
-}  // namespace
-
-Shape::Shape(Tables&& tables)
-    : tables_(std::make_shared<const Tables>(std::move(tables))),
-      server_of_(tables_->server_of.data()),
-      local_of_(tables_->local_of.data()),
-      first_(tables_->first.data()),
-      members_(tables_->members.data()),
-      ranks_(static_cast<int>(tables_->server_of.size())),
-      servers_(static_cast<int>(tables_->first.size()) - 1) {
-  for (int server = 0; server < servers_; ++server)
-    max_server_size_ = std::max(max_server_size_, server_size(server));
-  // Of runs of ranks on one server: each step waits for the one before, and mostly there are few.
-  const std::vector<int>& server_of = tables_->server_of;
+/// Of runs of ranks on one server: each step waits for the one before, and mostly there are few.
+uint64_t hash_of(const std::vector<int>& server_of) {
   uint64_t hash = mix(0, server_of.size());
   size_t run = 0;
   for (size_t rank = 0; rank < server_of.size(); ++rank) {
@@ -49,14 +38,50 @@ Shape::Shape(Tables&& tables)
     hash = mix(hash, static_cast<uint64_t>(server_of[run]) << 32 | (rank - run));
     run = rank;
   }
-  hash_ = mix(hash, static_cast<uint64_t>(server_of[run]) << 32 | (server_of.size() - run));
+  return mix(hash, static_cast<uint64_t>(server_of[run]) << 32 | (server_of.size() - run));
 }
 
-Result<Shape> Shape::create(std::vector<int> server_of) {
+/// There are one to two parts of `1 << shift` positions per server, so that the search in one of
+/// them looks at few servers.
+int shift_for(int ranks, int servers) {
+  return std::bit_width(static_cast<uint32_t>(ranks / servers)) - 1;
+}
+
+}  // namespace
+
+Shape::Shape(Tables&& tables, uint64_t hash)
+    : tables_(std::make_shared<const Tables>(std::move(tables))),
+      first_(tables_->first.data()),
+      ranks_(tables_->first.back()),
+      servers_(static_cast<int>(tables_->first.size()) - 1),
+      hash_(hash) {
+  for (int server = 0; server < servers_; ++server)
+    max_server_size_ = std::max(max_server_size_, server_size(server));
+  if (!tables_->server_from.empty()) {
+    server_from_ = tables_->server_from.data();
+    shift_ = shift_for(ranks_, servers_);
+  } else {
+    // Exact for positions below 2^31: rounding up adds less than 1 / size to the quotient.
+    const auto size = static_cast<uint64_t>(max_server_size_);
+    shift_ = 31 + static_cast<int>(std::bit_width(size - 1));
+    reciprocal_ = ((uint64_t{1} << shift_) + size - 1) / size;
+  }
+  if (!tables_->rank_at.empty()) {
+    rank_at_ = tables_->rank_at.data();
+    position_of_ = tables_->position_of.data();
+  }
+}
+
+int Shape::search_server(int position) const {
+  const int part = position >> shift_;
+  const int* const after = std::upper_bound(first_ + server_from_[part] + 1,
+                                            first_ + server_from_[part + 1] + 1, position);
+  return static_cast<int>(after - first_) - 1;
+}
+
+Result<Shape> Shape::create(const std::vector<int>& server_of) {
   if (server_of.empty()) return fail(ErrorCode::kInvalidArgument, "a shape needs at least 1 rank");
-  Tables tables;
   std::vector<int> sizes;
-  tables.local_of.reserve(server_of.size());
   for (size_t rank = 0; rank < server_of.size(); ++rank) {
     const int server = server_of[rank];
     if (server < 0 || static_cast<size_t>(server) >= server_of.size()) {
@@ -65,8 +90,9 @@ Result<Shape> Shape::create(std::vector<int> server_of) {
                   server_of.size(), server_of.size() - 1);
     }
     if (static_cast<size_t>(server) >= sizes.size()) sizes.resize(server + 1);
-    tables.local_of.push_back(sizes[server]++);
+    ++sizes[server];
   }
+  Tables tables;
   tables.first.reserve(sizes.size() + 1);
   tables.first.push_back(0);
   for (size_t server = 0; server < sizes.size(); ++server) {
@@ -75,11 +101,29 @@ Result<Shape> Shape::create(std::vector<int> server_of) {
     }
     tables.first.push_back(tables.first.back() + sizes[server]);
   }
-  tables.members.resize(server_of.size());
-  for (size_t rank = 0; rank < server_of.size(); ++rank)
-    tables.members[tables.first[server_of[rank]] + tables.local_of[rank]] = static_cast<Rank>(rank);
-  tables.server_of = std::move(server_of);
-  return Shape(std::move(tables));
+  const auto ranks = static_cast<int>(server_of.size());
+  if (std::any_of(sizes.begin(), sizes.end(), [&](int size) { return size != sizes[0]; })) {
+    const int shift = shift_for(ranks, static_cast<int>(sizes.size()));
+    const int parts = ((ranks - 1) >> shift) + 1;
+    tables.server_from.reserve(static_cast<size_t>(parts) + 1);
+    int server = 0;
+    for (int part = 0; part < parts; ++part) {
+      while (tables.first[server + 1] <= part << shift) ++server;
+      tables.server_from.push_back(server);
+    }
+    tables.server_from.push_back(static_cast<int>(sizes.size()) - 1);
+  }
+  if (!std::is_sorted(server_of.begin(), server_of.end())) {
+    std::vector<int> next(tables.first.begin(), tables.first.end() - 1);
+    tables.rank_at.resize(server_of.size());
+    tables.position_of.resize(server_of.size());
+    for (Rank rank = 0; rank < ranks; ++rank) {
+      const int position = next[server_of[rank]]++;
+      tables.position_of[rank] = position;
+      tables.rank_at[position] = rank;
+    }
+  }
+  return Shape(std::move(tables), hash_of(server_of));
 }
 
 Result<Shape> Shape::from_layout(std::span<const int> ranks_of_server, Placement placement) {
@@ -104,16 +148,18 @@ std::string Shape::describe() const {
   for (int server = 0; server < servers(); ++server) sizes.push_back(server_size(server));
   std::string text = equal_servers() ? fmt::format("{}x{}", servers(), max_server_size_)
                                      : fmt::format("{}", fmt::join(sizes, ","));
-  const std::vector<int>& server_of = tables_->server_of;
-  if (server_of == deal(sizes, Placement::kBlock)) return text;
-  return text + (server_of == deal(sizes, Placement::kCyclic) ? " cyclic" : " arbitrary");
+  if (rank_at_ == nullptr) return text;
+  const std::vector<int> cyclic = deal(sizes, Placement::kCyclic);
+  for (Rank rank = 0; rank < ranks(); ++rank) {
+    if (server_of(rank) != cyclic[rank]) return text + " arbitrary";
+  }
+  return text + " cyclic";
 }
 
 size_t Shape::memory_bytes() const {
-  return (tables_->server_of.capacity() + tables_->local_of.capacity() +
-          tables_->first.capacity()) *
-             sizeof(int) +
-         tables_->members.capacity() * sizeof(Rank);
+  return (tables_->first.capacity() + tables_->server_from.capacity() +
+          tables_->rank_at.capacity() + tables_->position_of.capacity()) *
+         sizeof(int);
 }
 
 }  // namespace ibcoll

@@ -19,7 +19,7 @@
 #include "engine/base/result.h"
 #include "engine/base/strided_copy.h"
 #include "engine/bootstrap/bootstrap.h"
-#include "engine/schedule/shape.h"
+#include "engine/schedule/ranks.h"
 #include "engine/sharing/bell.h"
 #include "engine/transport/short_call.h"
 
@@ -153,9 +153,7 @@ class NetworkTransport {
   /// was posted for no call, before the mark and to `members`: it may be what brings them into the
   /// call. What other calls posted does not count: their peers may come to them after this one.
   /// Networks in hardware need nobody.
-  virtual std::optional<Rank> held_by(uint64_t, uint64_t, std::span<const Rank>) {
-    return std::nullopt;
-  }
+  virtual std::optional<Rank> held_by(uint64_t, uint64_t, RankSpan) { return std::nullopt; }
   /// For waits that sleep: from now on the bell is rung when something arrives or completes. Poll
   /// once more after this call, then sleep. False: this network can't do that, sleep shortly.
   virtual bool wake_on_arrival(Bell&) { return false; }

@@ -105,7 +105,7 @@ TEST_F(ByArrival, NothingIsOfferedToTheLost) {
 }
 
 TEST_F(ByArrival, GroupsMayHaveMembersThatAreNotKnown) {
-  group_.to_job[1] = -1;
+  group_.to_job = {0, -1, 2};
   builder_.put(2, {Buffer::kSend, 0, 1}, {Buffer::kRecv, 0, 1});
   post();
   executor_.end_group(group_, {0, ErrorCode::kCancelled, "enough"});

@@ -246,7 +246,7 @@ TEST(Executor, ACallCostsWhatItTouchesNotWhatItsGroupHas) {
     std::iota(servers.begin(), servers.end(), 0);
     return servers;
   }()));
-  group.to_job.resize(kRanks);
+  group.to_job = std::vector<Rank>(kRanks);
   ProgramBuilder builder(Collective::kBarrier, "test", group.shape, 0, {});
   for (const Rank peer : {1, 5, 70'000}) builder.signal(peer);
   const auto program = builder.finish();

@@ -75,7 +75,7 @@ class Runs final : public ArrivalRuns {
     run.group.key = kByArrivalKey | number;
     run.group.by_arrival = true;
     run.group.me = context_.rank();
-    for (Rank rank = 0; rank < context_.size(); ++rank) run.group.to_job.push_back(rank);
+    run.group.to_job = RankList::consecutive(0, static_cast<size_t>(context_.size()));
     context_.executor().enter(run.group);
     CallOptions options;
     options.algorithm = algorithm;

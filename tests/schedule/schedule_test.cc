@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <random>
 #include <set>
 #include <sstream>
 #include <utility>
@@ -73,13 +74,71 @@ TEST(Shape, HashTellsPlacementsApart) {
   EXPECT_NE(parse_layout("4")->hash(), parse_layout("5")->hash());
 }
 
-TEST(Shape, CopiesShareTheirTablesAndOutliveWhatTheyAreCopiesOf) {
-  std::optional<Shape> first = parse_layout("3,1,2").value();
+TEST(Shape, CopiesOutliveWhatTheyAreCopiesOf) {
+  std::optional<Shape> first = parse_layout("3,1,2", Placement::kCyclic).value();
   const Shape copy = *first;
-  EXPECT_EQ(copy.members(1).data(), first->members(1).data());
   first.reset();
-  EXPECT_THAT(copy.members(2), ::testing::ElementsAre(4, 5));
-  EXPECT_EQ(copy.describe(), "3,1,2");
+  EXPECT_THAT(copy.members(2), ::testing::ElementsAre(2, 4));
+  EXPECT_EQ(copy.describe(), "3,1,2 cyclic");
+}
+
+/// Against a search through all ranks.
+void expect_found(const std::vector<int>& server_of) {
+  const Shape shape = Shape::create(server_of).value();
+  ASSERT_EQ(shape.ranks(), static_cast<int>(server_of.size()));
+  std::vector<std::vector<Rank>> members(static_cast<size_t>(shape.servers()));
+  for (Rank rank = 0; rank < shape.ranks(); ++rank) {
+    const int server = server_of[static_cast<size_t>(rank)];
+    std::vector<Rank>& there = members[static_cast<size_t>(server)];
+    ASSERT_EQ(shape.server_of(rank), server) << rank;
+    ASSERT_EQ(shape.local_of(rank), static_cast<int>(there.size())) << rank;
+    ASSERT_EQ(shape.rank_at(server, static_cast<int>(there.size())), rank);
+    there.push_back(rank);
+  }
+  for (int server = 0; server < shape.servers(); ++server) {
+    const std::vector<Rank>& there = members[static_cast<size_t>(server)];
+    ASSERT_EQ(shape.server_size(server), static_cast<int>(there.size()));
+    ASSERT_THAT(shape.members(server), ::testing::ElementsAreArray(there));
+    ASSERT_EQ(shape.consecutive(server),
+              there.back() - there.front() + 1 == static_cast<int>(there.size()));
+  }
+}
+
+TEST(Shape, FindsTheServersOfAllRanks) {
+  std::mt19937 random(1);
+  for (const bool shuffled : {false, true}) {
+    for (const int largest : {1, 2, 9, 300}) {
+      for (int servers = 1; servers <= 40; servers += 3) {
+        std::vector<int> server_of;
+        for (int server = 0; server < servers; ++server) {
+          const int ranks =
+              1 + static_cast<int>(random() % static_cast<uint32_t>(server % 7 == 3 ? largest : 2));
+          server_of.insert(server_of.end(), static_cast<size_t>(ranks), server);
+        }
+        if (shuffled) std::shuffle(server_of.begin(), server_of.end(), random);
+        ASSERT_NO_FATAL_FAILURE(expect_found(server_of)) << servers << " servers";
+      }
+    }
+  }
+}
+
+TEST(Shape, FindsTheServersOfAllRanksWhereTheyAreEqual) {
+  std::mt19937 random(1);
+  for (const int ranks : {1, 2, 3, 4, 7, 64, 129}) {
+    std::vector<int> server_of;
+    for (int server = 0; server < 33; ++server)
+      server_of.insert(server_of.end(), static_cast<size_t>(ranks), server);
+    ASSERT_NO_FATAL_FAILURE(expect_found(server_of)) << ranks << " ranks each";
+    ASSERT_NO_FATAL_FAILURE(expect_found({server_of.rbegin(), server_of.rend()}));
+    std::shuffle(server_of.begin(), server_of.end(), random);
+    ASSERT_NO_FATAL_FAILURE(expect_found(server_of)) << ranks << " ranks each, shuffled";
+  }
+}
+
+TEST(Shape, GrowsWithServersWhereRanksAreInBlocks) {
+  EXPECT_LE(parse_layout("100x1000")->memory_bytes(), 500u);
+  EXPECT_LE(parse_layout("99x1000,1")->memory_bytes(), 2000u);
+  EXPECT_LE(parse_layout("100x1000", Placement::kCyclic)->memory_bytes(), 8 * 100'000u + 500);
 }
 
 TEST(Builder, DerivesTheOrderOfData) {

@@ -204,7 +204,7 @@ TEST_F(Ucx, ACallIsHeldByWhatItHasPostedAlone) {
       post_long_for(2);
       post_long_for(0);
       const uint64_t after = (*network)->mark();
-      const std::array<Rank, 1> with = {1}, without = {0};
+      const std::vector<Rank> with = {1}, without = {0};
       EXPECT_TRUE(patience.until([&] { return !(*network)->held_by(1, before, with); }));
       EXPECT_TRUE(patience.until([&] { return !(*network)->held_by(1, after, without); }));
       EXPECT_EQ((*network)->held_by(1, after, with), 1);

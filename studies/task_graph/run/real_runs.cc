@@ -60,7 +60,7 @@ class Carrier {
     } else {
       std::vector<int> servers(ranks);
       std::iota(servers.begin(), servers.end(), 0);
-      IBCOLL_ASSIGN(const Shape shape, Shape::create(std::move(servers)));
+      IBCOLL_ASSIGN(const Shape shape, Shape::create(servers));
       IBCOLL_ASSIGN(const JobPlaces places, exchange_places(bootstrap));
       const std::vector<WatchedProcess> processes = processes_at(places.here);
       IBCOLL_ASSIGN(carrier->network_,

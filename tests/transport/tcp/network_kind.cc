@@ -89,8 +89,7 @@ class Transport final : public NetworkTransport {
   uint64_t posted(Rank) const override { return 0; }
   uint64_t completed(Rank) override { return 0; }
   uint64_t mark() override { return next_number_; }
-  std::optional<Rank> held_by(uint64_t call, uint64_t before,
-                              std::span<const Rank> members) override {
+  std::optional<Rank> held_by(uint64_t call, uint64_t before, RankSpan members) override {
     for (Rank rank = 0; rank < bootstrap_.size(); ++rank) {
       const Peer& last = at(rank);
       const bool is_member = std::count(members.begin(), members.end(), rank) > 0;
