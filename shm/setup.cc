@@ -143,6 +143,7 @@ Result<std::unique_ptr<Transport>> Transport::create(Bootstrap& bootstrap, const
   self->options_ = options;
   self->me_ = shape.local_of(rank);
   self->size_ = shape.server_size(server);
+  if (shape.consecutive(server)) self->first_rank_ = shape.rank_at(server, 0);
   prepare_bells(bells.of(rank));
   self->shares_address_space_ = bootstrap.shares_address_space();
   const size_t n = self->size_;

@@ -199,7 +199,9 @@ class Transport final : public LocalTransport {
   IBCOLL_LIMIT(size_t, kPieceBytes, 128 * 1024);
 
   Transport() = default;
-  int local(Rank rank) const { return shape_->local_of(rank); }
+  int local(Rank rank) const {
+    return first_rank_ >= 0 ? rank - first_rank_ : shape_->local_of(rank);
+  }
   void publish(Peer& peer, const MessageKey& key, MessageKind kind, size_t payload_bytes,
                bool timed = false);
   bool send_chunks(Peer& peer);
@@ -327,6 +329,7 @@ class Transport final : public LocalTransport {
   }
 
   const Shape* shape_ = nullptr;
+  Rank first_rank_ = -1;  ///< of the server, if its ranks are consecutive
   Options options_;
   RingLimits most_;            ///< of what is learned to go through rings
   size_t chunk_bytes_ = 0;     ///< of messages in chunks, with what goes before their data
