@@ -4,7 +4,6 @@
 #include <benchmark/benchmark.h>
 
 #include <functional>
-#include <numeric>
 
 #include "engine/execute/executor.h"
 #include "engine/schedule/builder.h"

@@ -10,7 +10,6 @@
 
 #include <chrono>
 #include <functional>
-#include <numeric>
 
 #include "engine/algorithms/registry.h"
 #include "engine/execute/executor.h"
