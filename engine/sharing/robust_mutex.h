@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include <cerrno>
+#include <ctime>
 
 namespace ibcoll {
 
@@ -23,13 +24,29 @@ class RobustMutex {
   class Lock {
    public:
     explicit Lock(RobustMutex& mutex) : mutex_(mutex.mutex_) {
-      if (pthread_mutex_lock(&mutex_) == EOWNERDEAD) pthread_mutex_consistent(&mutex_);
+      int taken = ETIMEDOUT;
+      while (taken == ETIMEDOUT) taken = lock_soon();
+      if (taken == EOWNERDEAD) pthread_mutex_consistent(&mutex_);
     }
     ~Lock() { pthread_mutex_unlock(&mutex_); }
     Lock(const Lock&) = delete;
     Lock& operator=(const Lock&) = delete;
 
    private:
+    /// Who is woken and dies before it has the lock takes the wake-up with it, unless the lock is
+    /// still free then: the kernel hands it on only in that case. So nobody sleeps for long.
+    int lock_soon() {
+      timespec until{};
+      clock_gettime(CLOCK_REALTIME, &until);
+      until.tv_nsec += kLongestSleepNs;
+      if (until.tv_nsec >= 1'000'000'000) {
+        until.tv_nsec -= 1'000'000'000;
+        ++until.tv_sec;
+      }
+      return pthread_mutex_timedlock(&mutex_, &until);
+    }
+
+    static constexpr long kLongestSleepNs = 10'000'000;
     pthread_mutex_t& mutex_;
   };
 

@@ -2,12 +2,19 @@
 
 #include "engine/sharing/robust_mutex.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <csignal>
 #include <new>
+#include <optional>
+#include <string>
 
+#include "engine/base/input.h"
 #include "tests/launched.h"
 
 namespace ibcoll {
@@ -31,6 +38,61 @@ TEST(RobustMutex, IsFreeAgainOnceItsHolderHasDied) {
   int status = 1;
   ASSERT_EQ(waitpid(other, &status, 0), other);
   EXPECT_EQ(status, 0);
+}
+
+bool is_asleep(pid_t process) {
+  const auto status = read_input(fmt::format("/proc/{}/stat", process));
+  return status && status->find(") S ") != std::string::npos;
+}
+
+/// A process that may run on one processor alone.
+template <class Does>
+pid_t forked_on(int processor, Does does) {
+  const pid_t process = fork();
+  if (process != 0) return process;
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  CPU_SET(processor, &allowed);
+  sched_setaffinity(0, sizeof allowed, &allowed);
+  does();
+  _exit(0);
+}
+
+/// One of two that wait is woken, and dies before it gets to run, as its processor is busy; another
+/// one takes the lock meanwhile, and does not see that there is still somebody to be woken.
+TEST(RobustMutex, WakesTheOtherWhereTheOneThatWasWokenDies) {
+  InSharedMemory<RobustMutex> mutex;
+  InSharedMemory<std::atomic<bool>> busy, taken;
+  mutex->prepare();
+  const int processor = sched_getcpu();
+  std::optional<RobustMutex::Lock> lock(*mutex);
+  const pid_t first = forked_on(processor, [&] {
+    const sched_param none{};
+    sched_setscheduler(0, SCHED_IDLE, &none);
+    const RobustMutex::Lock other(*mutex);
+  });
+  wait_until([&] { return is_asleep(first); });
+  const pid_t second = forked_on(processor, [&] {
+    const RobustMutex::Lock other(*mutex);
+    *taken = true;
+  });
+  wait_until([&] { return is_asleep(second); });
+  const pid_t hog = forked_on(processor, [&] {
+    for (*busy = true; *busy;) {
+    }
+  });
+  wait_until([&] { return busy->load(); });
+  lock.reset();
+  lock.emplace(*mutex);
+  kill(first, SIGKILL);
+  *busy = false;
+  waitpid(hog, nullptr, 0);
+  waitpid(first, nullptr, 0);
+  lock.reset();
+  for (int ms = 0; ms < 5000 && !*taken; ++ms) usleep(1000);
+  EXPECT_TRUE(*taken) << "nobody has woken it";
+  kill(second, SIGKILL);
+  waitpid(second, nullptr, 0);
 }
 
 }  // namespace
