@@ -124,7 +124,7 @@ Result<Input> understand(const Arguments& a) {
   PlanInputs& base = input.base;
   IBCOLL_ASSIGN(input.error, topology::parse_error(a.error, "--error"));
   IBCOLL_ASSIGN(input.show, sim::parse_measure(a.show));
-  IBCOLL_ASSIGN(base.kind, parse_kind(a.collective));
+  IBCOLL_ASSIGN(base.collective, parse_planned(a.collective));
   IBCOLL_ASSIGN(input.sizes, parse_sizes(a.sizes));
   for (const std::string_view name : split(a.planners, ',')) {
     if (name == "all") {
@@ -167,8 +167,8 @@ Result<sim::PlanRow> plan_one(const Arguments& a, const Seen& seen, const PlanIn
   study.check = a.check;
   study.lookup = a.lookup;
   const auto servers = static_cast<int64_t>(inputs.server_ranks.size());
-  study.simulate =
-      a.simulate || seen.wrong > 0 || transfers_of(inputs.kind, servers) <= kSimulatedByItself;
+  study.simulate = a.simulate || seen.wrong > 0 ||
+                   transfers_of(inputs.collective, servers) <= kSimulatedByItself;
   sim::PlanRow row;
   row.network = seen.name;
   row.asked = inputs.planner;
@@ -204,16 +204,16 @@ Status visit_requests(const Input& input, PlanInputs inputs, One&& one) {
 }
 
 /// Refuses what does not fit into the memory that is available.
-Status check_memory(Kind kind, int64_t servers) {
-  const int64_t transfers = transfers_of(kind, servers);
-  const uint64_t bytes = sim::planning_bytes(kind, servers);
+Status check_memory(Collective collective, int64_t servers) {
+  const int64_t transfers = transfers_of(collective, servers);
+  const uint64_t bytes = sim::planning_bytes(collective, servers);
   const uint64_t available = available_memory();
   if (bytes <= available) return {};
   return fail(
       ErrorCode::kInvalidArgument,
       "{} between {} servers: a plan of {} transfers takes some {:.1f} GB, and {:.1f} GB are "
       "available: give fewer with --servers",
-      to_string(kind), servers, transfers, static_cast<double>(bytes) / 1e9,
+      to_string(collective), servers, transfers, static_cast<double>(bytes) / 1e9,
       static_cast<double>(available) / 1e9);
 }
 
@@ -223,18 +223,18 @@ Status study_network(const Arguments& a, const Input& input, const Seen& seen, J
   PlanInputs base = input.base;
   IBCOLL_ASSIGN(base.server_ranks, server_ranks(a, seen.fabric));
   const auto servers = static_cast<int>(base.server_ranks.size());
-  IBCOLL_TRY(check_memory(base.kind, servers));
-  const double seconds = sim::planning_seconds(base.kind, servers, seen.fabric);
+  IBCOLL_TRY(check_memory(base.collective, servers));
+  const double seconds = sim::planning_seconds(base.collective, servers, seen.fabric);
   return visit_requests(input, base, [&](const PlanInputs& inputs) -> Status {
     tools::ProgressLine line;
-    const bool by_lists = inputs.kind == Kind::kAlltoall &&
+    const bool by_lists = is_alltoall(inputs.collective) &&
                           (inputs.planner == Planner::kList || inputs.planner == Planner::kBest);
     const std::string about =
         by_lists && seconds >= 1 ? fmt::format(", some {:.0f} s", seconds) : "";
     line.show(fmt::format("{} {} {}: {} transfers{} ...", seen.fabric.name(),
                           to_string(inputs.planner),
                           format_size(static_cast<int64_t>(inputs.block_bytes)),
-                          transfers_of(inputs.kind, servers), about));
+                          transfers_of(inputs.collective, servers), about));
     IBCOLL_ASSIGN(sim::PlanRow row, plan_one(a, seen, inputs));
     line.clear();
     json.write(to_json(row));
@@ -269,7 +269,7 @@ Status run(const Arguments& a) {
     const std::string where =
         a.networks.size() > 1 ? fmt::format("{} networks", a.networks.size())
                               : fmt::format("{}, {} servers", last->fabric.name(), plan.servers);
-    print("{} on {}\n\n{}", to_string(plan.kind), where, sim::plan_table(rows));
+    print("{} on {}\n\n{}", to_string(plan.collective), where, sim::plan_table(rows));
   }
   if (!a.output.empty()) IBCOLL_TRY(write_file(a.output, json_text(plan_to_json(plan)) + "\n"));
   if (!a.plot.empty() && rows.size() == 1) {
@@ -297,9 +297,7 @@ int main(int argc, char** argv) {
       "Plans a collective between servers so that no link ever has more to carry than it can,\n"
       "compares planners, and checks, simulates and draws plans.");
   Arguments a;
-  app.option("--collective", a.collective,
-             "gather, scatter, alltoall, allgather, bcast, reduce, reduce_scatter, allreduce")
-      .with_default();
+  app.option("--collective", a.collective, planned_names()).with_default();
   app.option("--network", a.networks, "A file or a description, see below; or several")
       .with_default();
   app.option("--size,--sizes", a.sizes, "Bytes of a block: 100K or 1K-1M").with_default();

@@ -4,6 +4,8 @@
 #include <map>
 #include <tuple>
 
+#include "engine/schedule/sums.h"
+
 namespace ibcoll {
 
 TransferOrder::TransferOrder(Collective collective, const Shape& shape, Rank root,
@@ -43,7 +45,7 @@ void TransferOrder::choose_agents(const TransferPlan& plan) {
 void TransferOrder::set_times(const TransferPlan& plan) {
   std::vector<std::vector<TransferPlan::Token>> tokens(transfers_.size());  // by `before`
   for (const TransferPlan::Token& token : plan.tokens) tokens[token.before].push_back(token);
-  const Sums sums(sum_targets(collective_), shape_.servers());
+  const Sums sums(collective_, shape_.servers());
   std::vector<int64_t> busy(shape_.ranks()), combined(sums.count());
   std::map<std::pair<Rank, Rank>, int64_t> last;  // of the transfers of a pair: the end
   for (size_t i = 0; i < transfers_.size(); ++i) {

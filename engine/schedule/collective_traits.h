@@ -306,6 +306,12 @@ constexpr bool has_blocks(Collective collective) {
 constexpr bool has_one_buffer(Collective collective) {
   return traits(collective).in_place == InPlace::kOneBuffer;
 }
+/// True where a rank has one slot at most on either side: there is one length, in all collectives
+/// that differ from this in the lengths of blocks alone.
+constexpr bool has_one_block(Collective collective) {
+  const CollectiveTraits& row = traits(collective);
+  return row.send.slots == Slots::kOne && row.recv.slots == Slots::kOne;
+}
 /// True where an origin has one block, the same for all that get one.
 constexpr bool same_for_all(Collective collective) {
   return traits(collective).send.target == End::kEveryone && !reduces(collective);
@@ -344,5 +350,13 @@ static_assert(
       return true;
     }(),
     "a collective and its equal one differ in the lengths of blocks alone");
+static_assert(
+    [] {
+      for (const CollectiveTraits& row : kCollectiveTraits) {
+        if (row.unequal && has_one_block(row.collective)) return false;
+      }
+      return true;
+    }(),
+    "where there is one block no lengths differ");
 
 }  // namespace ibcoll

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine/schedule/collective_traits.h"
+
 namespace ibcoll {
 
 /// The sums of a plan's transfers, numbered: of each message one at each server it passes. A
@@ -20,7 +22,17 @@ class Sums {
   };
   static constexpr size_t kNone = ~size_t{0};
 
-  Sums(Targets targets, int servers) : targets_(targets), servers_(static_cast<size_t>(servers)) {}
+  /// Of the plans of a collective.
+  static constexpr Targets targets_of(Collective collective) {
+    const CollectiveTraits& row = traits(collective);
+    if (row.combines != Combines::kOfAll) return Targets::kNone;
+    return row.send.target == End::kRoot   ? Targets::kOne
+           : row.send.target == End::kSlot ? Targets::kEach
+                                           : Targets::kEachForAll;
+  }
+
+  Sums(Collective collective, int servers)
+      : targets_(targets_of(collective)), servers_(static_cast<size_t>(servers)) {}
 
   size_t count() const {
     if (targets_ == Targets::kNone) return 0;

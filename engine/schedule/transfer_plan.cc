@@ -104,14 +104,6 @@ void plan_results(const Turned& at, TransferPlan& plan) {
 
 }  // namespace
 
-Sums::Targets sum_targets(Collective collective) {
-  const CollectiveTraits& row = traits(collective);
-  if (row.combines != Combines::kOfAll) return Sums::Targets::kNone;
-  return row.send.target == End::kRoot   ? Sums::Targets::kOne
-         : row.send.target == End::kSlot ? Sums::Targets::kEach
-                                         : Sums::Targets::kEachForAll;
-}
-
 void TransferPlan::seal() {
   hash = mix(0, transfers.size());
   const auto add = [this](uint64_t value) { hash = mix(hash, value); };

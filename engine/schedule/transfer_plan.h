@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "engine/schedule/collective.h"
-#include "engine/schedule/sums.h"
 
 namespace ibcoll {
 
@@ -49,9 +48,6 @@ struct TransferPlan {
   /// Computes the hash.
   void seal();
 };
-
-/// Where partial results come together in plans of a collective.
-Sums::Targets sum_targets(Collective collective);
 
 /// A plan that needs no planner: one switch, servers that are all alike. gather: one after the
 /// other; scatter: in turn; alltoall: a ring of servers, each with one sender at a time; allgather:

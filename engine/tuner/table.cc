@@ -279,10 +279,8 @@ void add(std::string_view name, const CallFacts& facts, std::string_view chosen,
 
 AlgorithmNames worth_trying(const CallFacts& facts, std::string_view chosen) {
   AlgorithmNames all;
-  const CollectiveTraits& of = traits(facts.collective);
-  const bool has_one = of.send.slots == Slots::kOne && of.recv.slots == Slots::kOne;
-  const int64_t most = kMostToTry / (has_one ? 1 : facts.shape.ranks());
-  if (of.has_graph || facts.block_bytes < 0 || facts.block_bytes > most) return all;
+  const int64_t most = kMostToTry / (has_one_block(facts.collective) ? 1 : facts.shape.ranks());
+  if (has_graph(facts.collective) || facts.block_bytes < 0 || facts.block_bytes > most) return all;
   const ChoiceRow& decides = row_for(facts);
   for (const bool alike : {true, false}) {
     for (const ChoiceRow& row : kTable) {

@@ -128,8 +128,7 @@ int64_t Traffic::busiest_server_of_graph(const Shape& shape) const {
 int64_t Traffic::busiest_server_bytes(const Shape& shape) const {
   if (has_graph(collective_)) return busiest_server_of_graph(shape);
   const CollectiveTraits& row = traits(collective_);
-  const bool one_block = row.send.slots == Slots::kOne && row.recv.slots == Slots::kOne;
-  if (row.has_root && one_block) return shape.servers() > 1 ? bytes_ : 0;
+  if (row.has_root && has_one_block(collective_)) return shape.servers() > 1 ? bytes_ : 0;
   if (is_one_to_one(collective_)) {
     const int64_t servers = shape.servers();
     if (row.combines == Combines::kOfAll) return 2 * bytes_ * (servers - 1) / servers;

@@ -56,9 +56,9 @@ Status draw_plan(const PlanInputs& inputs, const Plan& plan, const std::string& 
   const double height = kTop + kRow * static_cast<double>(rows.size()) + 34;
   Svg svg(kLeft + kWidth + kRight, height);
   svg.text(12, 20,
-           fmt::format("{} on {}, {}: {} ({} at best)", to_string(plan.kind), inputs.fabric->name(),
-                       to_string(plan.planner), format_duration(plan.time_ns),
-                       format_duration(plan.bound_ns)),
+           fmt::format("{} on {}, {}: {} ({} at best)", to_string(plan.collective),
+                       inputs.fabric->name(), to_string(plan.planner),
+                       format_duration(plan.time_ns), format_duration(plan.bound_ns)),
            {{"class", "fg"}});
   svg.text(12, 36, "busiest links over time; colours: senders", {{"class", "dim"}});
   const double scale = kWidth / static_cast<double>(std::max<int64_t>(plan.time_ns, 1));

@@ -70,7 +70,7 @@ size_t common_end(const std::vector<PlanRow>& rows) {
 nlohmann::ordered_json to_json(const PlanRow& row) {
   const PlanResult& result = row.result;
   const Plan& plan = result.plan;
-  nlohmann::ordered_json json = {{"collective", to_string(plan.kind)},
+  nlohmann::ordered_json json = {{"collective", to_string(plan.collective)},
                                  {"network", row.network},
                                  {"servers", plan.servers},
                                  {"size", row.size},
@@ -153,7 +153,7 @@ Plot plan_comparison(const std::vector<PlanRow>& rows, PlanMeasure measure) {
   const bool relays = differ(rows, [](const PlanRow& row) { return row.by_policy() && row.relay; });
   const Measure& shown = kMeasures[static_cast<size_t>(measure)];
   Plot plot;
-  plot.title = to_string(rows.front().result.plan.kind);
+  plot.title = to_string(rows.front().result.plan.collective);
   if (!networks) plot.title += fmt::format(" on {}", rows.front().network);
   if (!sizes) plot.title += fmt::format(", {}", format_size(rows.front().size));
   plot.y.label = shown.label;

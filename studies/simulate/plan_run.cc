@@ -99,7 +99,7 @@ class PlanRun final : public NetworkClient {
       const Token& token = plan_.tokens[t];
       if (token.anchor != kNone) states_[token.anchor].tokens[token.at_sender].push_back(t);
     }
-    const Sums sums = contention_free::sums_of(plan_.kind, plan_.servers);
+    const Sums sums(plan_.collective, plan_.servers);
     std::vector<std::vector<uint32_t>> into(sums.count());
     for (uint32_t i = 0; i < plan_.transfers.size(); ++i) {
       const size_t sum = sums.fed_by(plan_.transfers[i]);

@@ -15,7 +15,6 @@ namespace ibcoll::sim {
 
 namespace {
 
-using contention_free::Kind;
 using contention_free::Plan;
 using contention_free::PlanCache;
 using contention_free::PlanInputs;
@@ -38,18 +37,13 @@ Result<double> time_lookups(Get&& get) {
 Status time_cache(const PlanInputs& inputs, PlanResult& result) {
   PlanCache cache(inputs);
   IBCOLL_ASSIGN(result.lookup_ns, time_lookups([&] {
-                  return cache.get(inputs.kind, inputs.root, inputs.block_bytes);
+                  return cache.get(inputs.collective, inputs.root, inputs.block_bytes);
                 }));
-  if (inputs.kind == Kind::kBcast || inputs.kind == Kind::kReduce ||
-      inputs.kind == Kind::kAllreduce) {
-    return {};
-  }
-  std::vector<uint64_t> counts(inputs.server_ranks.size(), inputs.block_bytes);
-  if (inputs.kind == Kind::kAlltoall) {
-    counts.assign(counts.size() * counts.size(), inputs.block_bytes);
-  }
+  const size_t sizes = contention_free::sizes_of(inputs.collective, inputs.server_ranks.size());
+  if (sizes == 0) return {};
+  const std::vector<uint64_t> counts(sizes, inputs.block_bytes);
   IBCOLL_ASSIGN(result.lookup_counts_ns,
-                time_lookups([&] { return cache.get(inputs.kind, inputs.root, counts); }));
+                time_lookups([&] { return cache.get(inputs.collective, inputs.root, counts); }));
   return {};
 }
 

@@ -2,6 +2,8 @@
 
 #include <random>
 
+#include "engine/planner/contention_free/plan.h"
+
 namespace ibcoll::sim {
 
 namespace {
@@ -12,11 +14,11 @@ constexpr double kLinkSeconds = 0.8e-6;
 
 }  // namespace
 
-uint64_t planning_bytes(contention_free::Kind kind, int64_t servers) {
-  return static_cast<uint64_t>(contention_free::transfers_of(kind, servers) * kTransferBytes);
+uint64_t planning_bytes(Collective collective, int64_t servers) {
+  return static_cast<uint64_t>(contention_free::transfers_of(collective, servers) * kTransferBytes);
 }
 
-double planning_seconds(contention_free::Kind kind, int servers, const topology::Fabric& fabric) {
+double planning_seconds(Collective collective, int servers, const topology::Fabric& fabric) {
   constexpr int kRoutes = 1000;
   double links = 0;
   std::mt19937 random(1);
@@ -25,7 +27,7 @@ double planning_seconds(contention_free::Kind kind, int servers, const topology:
     const auto to = static_cast<int>(random() % servers);
     links += fabric.hops(from, to);
   }
-  return static_cast<double>(contention_free::transfers_of(kind, servers)) * links / kRoutes *
+  return static_cast<double>(contention_free::transfers_of(collective, servers)) * links / kRoutes *
          kLinkSeconds;
 }
 

@@ -3,15 +3,15 @@
 
 #include <cstdint>
 
-#include "engine/planner/contention_free/plan.h"
+#include "engine/schedule/collective_traits.h"
 #include "topology/fabric.h"
 
 namespace ibcoll::sim {
 
 /// Memory of a plan, with all that is used on the way.
-uint64_t planning_bytes(contention_free::Kind kind, int64_t servers);
+uint64_t planning_bytes(Collective collective, int64_t servers);
 
 /// Time of planning by lists: by the number of transfers and the length of some routes.
-double planning_seconds(contention_free::Kind kind, int servers, const topology::Fabric& fabric);
+double planning_seconds(Collective collective, int servers, const topology::Fabric& fabric);
 
 }  // namespace ibcoll::sim

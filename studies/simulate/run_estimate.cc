@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "engine/planner/contention_free/plan_store.h"
 #include "studies/simulate/planning_costs.h"
 
 namespace ibcoll::sim {
@@ -98,10 +97,9 @@ RunEstimate estimate_run(const Algorithm& algorithm, const Shape& shape,
   RunEstimate estimate;
   Sample all;
   if (algorithm.spec->planned) {
-    const contention_free::Kind kind = contention_free::kind_of(algorithm.collective);
     all = planned_programs(algorithm.collective, shape);
-    estimate.bytes += planning_bytes(kind, shape.servers());
-    estimate.seconds += planning_seconds(kind, shape.servers(), fabric);
+    estimate.bytes += planning_bytes(algorithm.collective, shape.servers());
+    estimate.seconds += planning_seconds(algorithm.collective, shape.servers(), fabric);
   } else {
     // The root, those that go first on their servers, and the others may have much to do, or
     // little.

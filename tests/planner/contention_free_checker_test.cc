@@ -1,12 +1,11 @@
 /// The checker of contention-free plans passes none that is damaged, nor do files of plans.
 
 #include <algorithm>
-#include <fstream>
 #include <functional>
 #include <random>
-#include <sstream>
 
 #include "engine/planner/contention_free/cache.h"
+#include "tests/files.h"
 #include "tests/planner/contention_free_networks.h"
 #include "tests/tool.h"
 
@@ -19,36 +18,35 @@ using ::testing::HasSubstr;
 
 TEST(ContentionFreeCache, GivesTheSamePlanAgainAndKeepsItInAFile) {
   const Fabric fabric = network("wan:4,4,long-latency=5ms" + kLan);
-  PlanCache cache(request_for(fabric, Kind::kGather, 0));
-  const auto first = cache.get(Kind::kAlltoall, 0, uint64_t{100'000}).value();
-  EXPECT_EQ(cache.get(Kind::kAlltoall, 0, uint64_t{99'000}).value(), first) << "of one class";
-  EXPECT_NE(cache.get(Kind::kAlltoall, 0, uint64_t{200'000}).value(), first);
-  EXPECT_NE(cache.get(Kind::kGather, 0, uint64_t{100'000}).value(), first);
+  PlanCache cache(request_for(fabric, Collective::kGather, 0));
+  const auto first = cache.get(Collective::kAlltoall, 0, uint64_t{100'000}).value();
+  EXPECT_EQ(cache.get(Collective::kAlltoall, 0, uint64_t{99'000}).value(), first) << "of one class";
+  EXPECT_NE(cache.get(Collective::kAlltoall, 0, uint64_t{200'000}).value(), first);
+  EXPECT_NE(cache.get(Collective::kGather, 0, uint64_t{100'000}).value(), first);
   std::vector<uint64_t> sizes = {0, 5, 100, 7'000, 20'000, 1, 2, 3};
-  const auto varied = cache.get(Kind::kGather, 0, sizes).value();
-  EXPECT_EQ(cache.get(Kind::kGather, 0, sizes).value(), varied);
+  const auto varied = cache.get(Collective::kGather, 0, sizes).value();
+  EXPECT_EQ(cache.get(Collective::kGather, 0, sizes).value(), varied);
   sizes[3] = 7'001;
-  EXPECT_NE(cache.get(Kind::kGather, 0, sizes).value(), varied);
+  EXPECT_NE(cache.get(Collective::kGather, 0, sizes).value(), varied);
   EXPECT_EQ(cache.size(), 5u);
 
   const std::string path = testing_tools::folder() / "plans";
   ASSERT_TRUE(cache.save(path).has_value());
-  PlanCache again(request_for(fabric, Kind::kGather, 0));
+  PlanCache again(request_for(fabric, Collective::kGather, 0));
   ASSERT_TRUE(again.load(path).has_value());
   EXPECT_EQ(again.size(), 5u);
-  EXPECT_EQ(again.get(Kind::kAlltoall, 0, uint64_t{100'000}).value()->time_ns, first->time_ns);
+  EXPECT_EQ(again.get(Collective::kAlltoall, 0, uint64_t{100'000}).value()->time_ns,
+            first->time_ns);
   EXPECT_EQ(again.size(), 5u);
 }
 
 TEST(ContentionFreeCache, RefusesFilesThatAreNotItsOwn) {
   const Fabric fabric = network("single-switch:5" + kLan);
-  PlanCache cache(request_for(fabric, Kind::kGather, 0));
-  ASSERT_TRUE(cache.get(Kind::kGather, 0, uint64_t{1000}).has_value());
+  PlanCache cache(request_for(fabric, Collective::kGather, 0));
+  ASSERT_TRUE(cache.get(Collective::kGather, 0, uint64_t{1000}).has_value());
   const std::string path = testing_tools::folder() / "plans";
   ASSERT_TRUE(cache.save(path).has_value());
-  std::stringstream text;
-  text << std::ifstream(path).rdbuf();
-  const std::string good = text.str();
+  const std::string good = testing_tools::content_of(path);
   const auto refused = [&](const std::string& content, PlanCache& by) {
     const Status status = by.load(testing_tools::file("changed", content));
     return status ? "" : status.error().message;
@@ -68,28 +66,26 @@ TEST(ContentionFreeCache, RefusesFilesThatAreNotItsOwn) {
   EXPECT_THAT(refused(good.substr(0, good.find('\n') + 1), cache), HasSubstr("cut short"));
   EXPECT_THAT(refused("", cache), HasSubstr("empty"));
   const Fabric other = network("single-switch:5,bandwidth=2Gbit/s");
-  PlanCache others(request_for(other, Kind::kGather, 0));
+  PlanCache others(request_for(other, Collective::kGather, 0));
   EXPECT_THAT(refused(good, others), HasSubstr("another network"));
 }
 
 TEST(ContentionFreeCache, SurvivesFilesThatAreDamagedAnywhere) {
   const Fabric fabric = network("single-switch:5" + kLan);
-  PlanCache cache(request_for(fabric, Kind::kGather, 0));
-  ASSERT_TRUE(cache.get(Kind::kAlltoall, 0, uint64_t{1000}).has_value());
+  PlanCache cache(request_for(fabric, Collective::kGather, 0));
+  ASSERT_TRUE(cache.get(Collective::kAlltoall, 0, uint64_t{1000}).has_value());
   const std::string path = testing_tools::folder() / "plans";
   ASSERT_TRUE(cache.save(path).has_value());
-  std::stringstream text;
-  text << std::ifstream(path).rdbuf();
-  const std::string good = text.str();
+  const std::string good = testing_tools::content_of(path);
   std::mt19937 random(3);
   for (int i = 0; i < 200; ++i) {
-    PlanCache cut(request_for(fabric, Kind::kGather, 0));
+    PlanCache cut(request_for(fabric, Collective::kGather, 0));
     const std::string part = good.substr(0, random() % (good.size() - 1));
     EXPECT_FALSE(cut.load(testing_tools::file("cut", part)).has_value()) << part.size();
     EXPECT_EQ(cut.size(), 0u);
     // A changed byte may make no difference (a policy's name): what is loaded is right all the
     // same.
-    PlanCache flipped(request_for(fabric, Kind::kGather, 0));
+    PlanCache flipped(request_for(fabric, Collective::kGather, 0));
     std::string changed = good;
     changed[random() % good.size()] = static_cast<char>(32 + random() % 90);
     const Status status = flipped.load(testing_tools::file("flipped", changed));
@@ -191,17 +187,17 @@ TEST(ContentionFreeChecker, RejectsDamagedPlansOfEveryPlanner) {
   std::mt19937 random(7);
   for (const std::string& spec : networks()) {
     const Fabric fabric = network(spec);
-    for (const Kind kind : kAllKinds) {
+    for (const Collective collective : kPlanned) {
       for (const Planner planner : {Planner::kList, Planner::kFixed, Planner::kThesis}) {
         for (const bool ahead : {true, false}) {
-          PlanInputs inputs = request_for(fabric, kind, 20'000);
+          PlanInputs inputs = request_for(fabric, collective, 20'000);
           inputs.planner = planner;
           inputs.tokens_ahead = ahead;
           inputs.policy = static_cast<Policy>(random() % kPolicies);
           if (!ahead && planner != Planner::kList) continue;  // the same
           const Plan plan = planned(inputs);
           for (const Damage& damage : damages()) {
-            if (combines(kind) && damage.name == std::string("astray")) continue;  // may do
+            if (reduces(collective) && damage.name == std::string("astray")) continue;  // may do
             for (int seed = 0; seed < 3; ++seed) {
               const auto i = static_cast<uint32_t>(random() % plan.transfers.size());
               expect_rejected(inputs, plan, damage, i, label(spec, inputs));
@@ -217,7 +213,7 @@ TEST(ContentionFreeChecker, RejectsPlansWithoutATokenThatIsNeeded) {
   // On one switch every token keeps two transfers apart that nothing else does.
   const Fabric fabric = network("single-switch:6" + kLan);
   for (const bool ahead : {true, false}) {
-    PlanInputs inputs = request_for(fabric, Kind::kGather, 20'000);
+    PlanInputs inputs = request_for(fabric, Collective::kGather, 20'000);
     inputs.tokens_ahead = ahead;
     inputs.planner = Planner::kList;
     const Plan plan = planned(inputs);
@@ -233,10 +229,10 @@ TEST(ContentionFreeChecker, RejectsPlansWithoutATokenThatIsNeeded) {
 TEST(ContentionFreeChecker, FindsTwoAtOnceOnALinkEvenWhereTimesAgree) {
   // Both start at once and nothing says otherwise: their times are right, the link is not.
   const Fabric fabric = network("single-switch:3" + kLan);
-  const PlanInputs inputs = request_for(fabric, Kind::kGather, 20'000);
+  const PlanInputs inputs = request_for(fabric, Collective::kGather, 20'000);
   for (const bool ahead : {true, false}) {
     Plan plan;
-    plan.kind = Kind::kGather;
+    plan.collective = Collective::kGather;
     plan.servers = 3;
     plan.piece_bytes = 1;
     plan.tokens_ahead = ahead;
@@ -253,7 +249,7 @@ TEST(ContentionFreeChecker, FindsTwoAtOnceOnALinkEvenWhereTimesAgree) {
 
 TEST(ContentionFreeChecker, FindsWaitsInACycle) {
   const Fabric fabric = network("single-switch:6" + kLan);
-  PlanInputs inputs = request_for(fabric, Kind::kGather, 20'000);
+  PlanInputs inputs = request_for(fabric, Collective::kGather, 20'000);
   inputs.tokens_ahead = false;
   inputs.planner = Planner::kList;
   Plan plan = planned(inputs);
@@ -266,7 +262,7 @@ TEST(ContentionFreeChecker, FindsWaitsInACycle) {
 
 TEST(ContentionFreeChecker, FindsRelayBuffersThatAreTooSmall) {
   const Fabric fabric = network("single-switch:6" + kLan);
-  PlanInputs inputs = request_for(fabric, Kind::kGather, 20'000);
+  PlanInputs inputs = request_for(fabric, Collective::kGather, 20'000);
   inputs.permitted = {{0, 1}, {1, 2}, {1, 3}, {1, 4}, {1, 5}};
   Plan plan = planned(inputs);
   ASSERT_GT(plan.relay_buffer_bytes, 0u);
@@ -276,14 +272,14 @@ TEST(ContentionFreeChecker, FindsRelayBuffersThatAreTooSmall) {
   EXPECT_THAT(status.error().message, HasSubstr("server 1 relays"));
 }
 
-/// Random trees, sizes, kinds and servers.
+/// Random trees, sizes, collectives and servers.
 void random_case(uint32_t seed, int most_hosts) {
   std::mt19937 random(seed);
   const int hosts = 2 + static_cast<int>(random() % (most_hosts - 1));
   const Fabric fabric = network(
       fmt::format("random-tree:{},{},seed={},trunk-bandwidth=100Mbit/s:1Gbit/s:3Gbit/s:10Gbit/s{}",
                   hosts, 1 + random() % std::max(1, hosts / 3), random() % 1000, kLan));
-  PlanInputs inputs = request_for(fabric, kAllKinds[random() % kAllKinds.size()], 0);
+  PlanInputs inputs = request_for(fabric, kPlanned[random() % kPlanned.size()], 0);
   inputs.root = static_cast<int>(random() % hosts);
   inputs.tokens_ahead = random() % 2 != 0;
   inputs.planner = static_cast<Planner>(random() % kPlanners);
@@ -294,12 +290,7 @@ void random_case(uint32_t seed, int most_hosts) {
   inputs.policy = static_cast<Policy>(random() % kPolicies);
   inputs.relay = random() % 2 != 0;
   inputs.block_bytes = random() % 200'000;
-  size_t sizes = 0;
-  if (inputs.kind == Kind::kAlltoall) sizes = static_cast<size_t>(hosts) * hosts;
-  if (inputs.kind == Kind::kGather || inputs.kind == Kind::kScatter ||
-      inputs.kind == Kind::kAllgather || inputs.kind == Kind::kReduceScatter) {
-    sizes = hosts;
-  }
+  const size_t sizes = sizes_of(inputs.collective, static_cast<size_t>(hosts));
   for (size_t i = 0; i < sizes; ++i) {
     inputs.message_bytes.push_back(random() % 5 == 0 ? 0 : random() % (1 << (random() % 22)));
   }
@@ -309,7 +300,7 @@ void random_case(uint32_t seed, int most_hosts) {
   const Damage& damage = damages()[random() % damages().size()];
   const auto i = static_cast<uint32_t>(random() % plan.transfers.size());
   if (plan.transfers[i].bytes < 2) return;
-  if (combines(inputs.kind) && damage.name == std::string("astray")) return;
+  if (reduces(inputs.collective) && damage.name == std::string("astray")) return;
   expect_rejected(inputs, plan, damage, i, fmt::format("seed {}", seed));
 }
 

@@ -41,16 +41,9 @@ inline const std::vector<std::string>& networks() {
   return kNetworks;
 }
 
-inline const std::vector<Kind> kAllKinds = {Kind::kGather,        Kind::kScatter,  Kind::kAlltoall,
-                                            Kind::kAllgather,     Kind::kBcast,    Kind::kReduce,
-                                            Kind::kReduceScatter, Kind::kAllreduce};
-
-/// True where partial results are on their way.
-inline bool combines(Kind kind) { return sums_of(kind, 1).count() > 0; }
-
-inline PlanInputs request_for(const Fabric& fabric, Kind kind, uint64_t bytes) {
+inline PlanInputs request_for(const Fabric& fabric, Collective collective, uint64_t bytes) {
   PlanInputs inputs;
-  inputs.kind = kind;
+  inputs.collective = collective;
   inputs.server_ranks.assign(fabric.hosts(), 1);
   inputs.block_bytes = bytes;
   inputs.fabric = &fabric;
@@ -73,7 +66,7 @@ inline void expect_right(const PlanInputs& inputs, const Plan& plan, const std::
 }
 
 inline std::string label(const std::string& spec, const PlanInputs& inputs) {
-  return fmt::format("{} {} {} {}", spec, to_string(inputs.kind), to_string(inputs.planner),
+  return fmt::format("{} {} {} {}", spec, to_string(inputs.collective), to_string(inputs.planner),
                      inputs.block_bytes);
 }
 

@@ -16,10 +16,11 @@ const char* const kSummingFabrics[] = {
 TEST(ContentionFreeSums, ComeNearTheBound) {
   for (const char* spec : kSummingFabrics) {
     const Fabric fabric = network(spec);
-    for (const Kind kind : {Kind::kReduceScatter, Kind::kAllreduce}) {
+    for (const Collective collective : {Collective::kReduceScatter, Collective::kAllreduce}) {
       for (const uint64_t bytes : {64 << 10, 1 << 20}) {
-        const uint64_t block = kind == Kind::kAllreduce ? bytes * fabric.hosts() : bytes;
-        const PlanInputs inputs = request_for(fabric, kind, block);
+        const uint64_t block =
+            collective == Collective::kAllreduce ? bytes * fabric.hosts() : bytes;
+        const PlanInputs inputs = request_for(fabric, collective, block);
         const Plan plan = planned(inputs);
         expect_right(inputs, plan, label(spec, inputs));
         const double ratio = static_cast<double>(plan.time_ns) / static_cast<double>(plan.bound_ns);
@@ -34,18 +35,18 @@ TEST(ContentionFreeSums, ComeNearTheBound) {
 TEST(ContentionFreeSums, AReduceScatterTakesWhatAnAllgatherDoes) {
   for (const char* spec : kSummingFabrics) {
     const Fabric fabric = network(spec);
-    const auto time = [&](Kind kind) {
-      return static_cast<double>(planned(request_for(fabric, kind, 256 << 10)).time_ns);
+    const auto time = [&](Collective collective) {
+      return static_cast<double>(planned(request_for(fabric, collective, 256 << 10)).time_ns);
     };
-    EXPECT_LE(time(Kind::kReduceScatter), 1.25 * time(Kind::kAllgather)) << spec;
+    EXPECT_LE(time(Collective::kReduceScatter), 1.25 * time(Collective::kAllgather)) << spec;
   }
 }
 
 TEST(ContentionFreeSums, SimulationsAgreeWithPlans) {
   for (const char* spec : kSummingFabrics) {
     const Fabric fabric = network(spec);
-    for (const Kind kind : {Kind::kReduceScatter, Kind::kAllreduce}) {
-      const PlanInputs inputs = request_for(fabric, kind, 1 << 20);
+    for (const Collective collective : {Collective::kReduceScatter, Collective::kAllreduce}) {
+      const PlanInputs inputs = request_for(fabric, collective, 1 << 20);
       const Plan plan = planned(inputs);
       const auto times = sim::simulate_plan(fabric, {}, plan);
       ASSERT_TRUE(times) << times.error().message;
@@ -57,7 +58,7 @@ TEST(ContentionFreeSums, SimulationsAgreeWithPlans) {
 
 TEST(ContentionFreeSums, MessagesHaveWhatRanksHaveForAServer) {
   const Fabric fabric = network("single-switch:4" + kLan);
-  PlanInputs inputs = request_for(fabric, Kind::kReduceScatter, 1000);
+  PlanInputs inputs = request_for(fabric, Collective::kReduceScatter, 1000);
   inputs.server_ranks = {3, 1, 2, 4};
   const Plan scatter = planned(inputs);
   expect_right(inputs, scatter, "3,1,2,4");
@@ -69,7 +70,7 @@ TEST(ContentionFreeSums, MessagesHaveWhatRanksHaveForAServer) {
   expect_right(inputs, unequal, "unequal");
   EXPECT_EQ(unequal.transfers.size(), 3u * 3);  // nothing is for server 0
   inputs.message_bytes.clear();
-  inputs.kind = Kind::kAllreduce;
+  inputs.collective = Collective::kAllreduce;
   inputs.block_bytes = 1002;
   const Plan all = planned(inputs);
   expect_right(inputs, all, "allreduce");
@@ -85,7 +86,7 @@ std::string refusal(const PlanInputs& inputs, const Plan& plan) {
 TEST(ContentionFreeSums, TheCheckerFindsResultsThatAreNotComplete) {
   const Fabric fabric = network("single-switch:5" + kLan);
   for (const bool ahead : {true, false}) {
-    PlanInputs inputs = request_for(fabric, Kind::kAllreduce, 100'000);
+    PlanInputs inputs = request_for(fabric, Collective::kAllreduce, 100'000);
     inputs.tokens_ahead = ahead;
     const Plan good = planned(inputs);
     expect_right(inputs, good, "good");

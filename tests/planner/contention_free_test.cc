@@ -12,13 +12,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(ContentionFree, EveryKindOnEveryNetworkIsRight) {
+TEST(ContentionFree, EveryCollectiveOnEveryNetworkIsRight) {
   for (const std::string& spec : networks()) {
     const Fabric fabric = network(spec);
-    for (const Kind kind : kAllKinds) {
+    for (const Collective collective : kPlanned) {
       for (const uint64_t bytes : {100, 5'000, 100'000}) {
         for (const bool ahead : {true, false}) {
-          PlanInputs inputs = request_for(fabric, kind, bytes);
+          PlanInputs inputs = request_for(fabric, collective, bytes);
           inputs.root = fabric.hosts() / 3;
           inputs.planner = Planner::kList;
           inputs.tokens_ahead = ahead;
@@ -32,15 +32,14 @@ TEST(ContentionFree, EveryKindOnEveryNetworkIsRight) {
 TEST(ContentionFree, GroupPlannersAreRightWithEveryPolicyAndRelaying) {
   for (const std::string& spec : networks()) {
     const Fabric fabric = network(spec);
-    for (const Kind kind : kAllKinds) {
+    for (size_t place = 0; place < kPlanned.size(); ++place) {
       for (const Planner planner : {Planner::kThesis, Planner::kFixed}) {
         for (const uint64_t bytes : {100, 20'000}) {
-          PlanInputs inputs = request_for(fabric, kind, bytes);
+          PlanInputs inputs = request_for(fabric, kPlanned[place], bytes);
           inputs.planner = planner;
           if (planner == Planner::kFixed && bytes == 100) continue;  // has no rule for small ones
           // Every policy is met often enough.
-          inputs.policy = static_cast<Policy>(
-              (static_cast<int>(kind) + static_cast<int>(bytes % 7) + spec.size()) % kPolicies);
+          inputs.policy = static_cast<Policy>((place + bytes % 7 + spec.size()) % kPolicies);
           Plan plan = planned(inputs);
           expect_right(inputs, plan, label(spec, inputs));
           inputs.relay = false;
@@ -56,7 +55,7 @@ TEST(ContentionFree, GroupPlannersAreRightWithEveryPolicyAndRelaying) {
 TEST(ContentionFree, TheDefaultIsTheBestOfAll) {
   for (const std::string& spec : networks()) {
     const Fabric fabric = network(spec);
-    PlanInputs inputs = request_for(fabric, Kind::kGather, 3'000);
+    PlanInputs inputs = request_for(fabric, Collective::kGather, 3'000);
     inputs.root = 1;
     const Plan best = planned(inputs);
     for (const Planner planner : {Planner::kThesis, Planner::kFixed, Planner::kList}) {
@@ -68,10 +67,10 @@ TEST(ContentionFree, TheDefaultIsTheBestOfAll) {
 
 /// Table "What a reproduction showed" of the method, time over lower bound.
 TEST(ContentionFree, TheThesisBehavesAsReproduced) {
-  const auto ratio = [](const std::string& spec, Kind kind, Planner planner, uint64_t bytes,
-                        bool relay) {
+  const auto ratio = [](const std::string& spec, Collective collective, Planner planner,
+                        uint64_t bytes, bool relay) {
     const Fabric fabric = network(spec + kLan);
-    PlanInputs inputs = request_for(fabric, kind, bytes);
+    PlanInputs inputs = request_for(fabric, collective, bytes);
     inputs.planner = planner;
     inputs.relay = relay;
     const Plan plan = planned(inputs);
@@ -81,16 +80,16 @@ TEST(ContentionFree, TheThesisBehavesAsReproduced) {
   const char* one = "single-switch:64";
   const char* two = "wan:32,32,long-latency=5ms";
   const Planner thesis = Planner::kThesis;
-  EXPECT_NEAR(ratio(one, Kind::kGather, thesis, 1 << 10, false), 5.7, 0.2);
-  EXPECT_NEAR(ratio(one, Kind::kGather, thesis, 20 << 10, false), 1.25, 0.02);
-  EXPECT_NEAR(ratio(one, Kind::kGather, thesis, 100 << 10, false), 1.05, 0.01);
-  EXPECT_LE(ratio(one, Kind::kGather, thesis, 20 << 10, true), 1.06);
-  EXPECT_NEAR(ratio(two, Kind::kGather, thesis, 100 << 10, false), 7.3, 0.1);
-  const double without = ratio(two, Kind::kGather, thesis, 300 << 10, false);
+  EXPECT_NEAR(ratio(one, Collective::kGather, thesis, 1 << 10, false), 5.7, 0.2);
+  EXPECT_NEAR(ratio(one, Collective::kGather, thesis, 20 << 10, false), 1.25, 0.02);
+  EXPECT_NEAR(ratio(one, Collective::kGather, thesis, 100 << 10, false), 1.05, 0.01);
+  EXPECT_LE(ratio(one, Collective::kGather, thesis, 20 << 10, true), 1.06);
+  EXPECT_NEAR(ratio(two, Collective::kGather, thesis, 100 << 10, false), 7.3, 0.1);
+  const double without = ratio(two, Collective::kGather, thesis, 300 << 10, false);
   EXPECT_NEAR(without, 3.1, 0.05);
-  EXPECT_LE(ratio(two, Kind::kGather, thesis, 300 << 10, true), 0.6 * without);
-  EXPECT_NEAR(ratio(one, Kind::kAlltoall, thesis, 100 << 10, false), 2.03, 0.01);
-  EXPECT_NEAR(ratio(one, Kind::kAlltoall, Planner::kFixed, 100 << 10, false), 1.05, 0.01);
+  EXPECT_LE(ratio(two, Collective::kGather, thesis, 300 << 10, true), 0.6 * without);
+  EXPECT_NEAR(ratio(one, Collective::kAlltoall, thesis, 100 << 10, false), 2.03, 0.01);
+  EXPECT_NEAR(ratio(one, Collective::kAlltoall, Planner::kFixed, 100 << 10, false), 1.05, 0.01);
 }
 
 TEST(ContentionFree, MinSyncIsNoSlowerThanRandom) {
@@ -98,9 +97,9 @@ TEST(ContentionFree, MinSyncIsNoSlowerThanRandom) {
   for (const char* spec : {"single-switch:24", "tree:14x3,hosts=36", "wan:12,12,long-latency=5ms",
                            "random-tree:30,8,seed=4"}) {
     const Fabric fabric = network(spec + kLan);
-    for (const Kind kind : {Kind::kGather, Kind::kAlltoall}) {
+    for (const Collective collective : {Collective::kGather, Collective::kAlltoall}) {
       for (const uint64_t bytes : {2 << 10, 20 << 10, 100 << 10}) {
-        PlanInputs inputs = request_for(fabric, kind, bytes);
+        PlanInputs inputs = request_for(fabric, collective, bytes);
         inputs.planner = Planner::kThesis;
         inputs.relay = false;
         const double sync = static_cast<double>(planned(inputs).time_ns);
@@ -112,9 +111,9 @@ TEST(ContentionFree, MinSyncIsNoSlowerThanRandom) {
   EXPECT_LE(product, 1.0);
 }
 
-double over_bound(const std::string& spec, Kind kind, uint64_t bytes) {
+double over_bound(const std::string& spec, Collective collective, uint64_t bytes) {
   const Fabric fabric = network(spec);
-  const PlanInputs inputs = request_for(fabric, kind, bytes);
+  const PlanInputs inputs = request_for(fabric, collective, bytes);
   const Plan plan = planned(inputs);
   expect_right(inputs, plan, label(spec, inputs));
   return static_cast<double>(plan.time_ns) / static_cast<double>(plan.bound_ns);
@@ -124,7 +123,7 @@ TEST(ContentionFree, GatherInOneClusterReachesTheBound) {
   for (const char* spec : {"single-switch:64", "tree:14x5,hosts=64", "fat-tree:4,3",
                            "tree:14x5,hosts=64,trunk-bandwidth=10Gbit/s"}) {
     for (const uint64_t bytes : {20 << 10, 100 << 10, 1 << 20}) {
-      EXPECT_LE(over_bound(spec + kLan, Kind::kGather, bytes), 1.06) << spec << " " << bytes;
+      EXPECT_LE(over_bound(spec + kLan, Collective::kGather, bytes), 1.06) << spec << " " << bytes;
     }
   }
 }
@@ -133,7 +132,8 @@ TEST(ContentionFree, AlltoallReachesTheBound) {
   for (const char* spec : {"single-switch:64", "tree:14x5,hosts=64", "fat-tree:4,3",
                            "tree:14x5,hosts=64,trunk-bandwidth=10Gbit/s"}) {
     for (const uint64_t bytes : {100 << 10, 1 << 20}) {
-      EXPECT_LE(over_bound(spec + kLan, Kind::kAlltoall, bytes), 1.06) << spec << " " << bytes;
+      EXPECT_LE(over_bound(spec + kLan, Collective::kAlltoall, bytes), 1.06)
+          << spec << " " << bytes;
     }
   }
 }
@@ -144,10 +144,11 @@ TEST(ContentionFree, ShortAlltoallsComeNearTheBoundBehindTrunks) {
   for (const auto& [spec, most] :
        {std::pair("tree:14x3", 1.122), {"tree:14x5,hosts=64", 1.071}, {"tree:14x6", 1.051}}) {
     for (const uint64_t bytes : {5 << 10, 10 << 10}) {
-      EXPECT_LE(over_bound(spec + trunks, Kind::kAlltoall, bytes), most) << spec << " " << bytes;
+      EXPECT_LE(over_bound(spec + trunks, Collective::kAlltoall, bytes), most)
+          << spec << " " << bytes;
     }
   }
-  EXPECT_LE(over_bound("twelve-clusters:2", Kind::kAlltoall, 1 << 20), 1.075);
+  EXPECT_LE(over_bound("twelve-clusters:2", Collective::kAlltoall, 1 << 20), 1.075);
 }
 
 // Tokens meet packets on their way, which no plan knows. Were each late by one, all would be.
@@ -157,7 +158,7 @@ TEST(ContentionFree, PacketsThatTokensMeetMakeNothingLate) {
        {"single-switch:24" + kLan, "tree:14x3" + trunks, "tree:14x5,hosts=64" + trunks}) {
     const Fabric fabric = network(spec);
     for (const uint64_t bytes : {5 << 10, 10 << 10, 100 << 10}) {
-      const Plan plan = planned(request_for(fabric, Kind::kAlltoall, bytes));
+      const Plan plan = planned(request_for(fabric, Collective::kAlltoall, bytes));
       const auto times = sim::simulate_plan(fabric, {}, plan);
       ASSERT_TRUE(times.has_value());
       const double planned_us = static_cast<double>(plan.time_ns) * 1e-3;
@@ -170,7 +171,7 @@ TEST(ContentionFree, PacketsThatTokensMeetMakeNothingLate) {
 TEST(ContentionFree, ClocksDoNotHoldBackFasterNetworks) {
   const Fabric slow = network("single-switch:16,bandwidth=1Gbit/s,latency=10us");
   const Fabric fast = network("single-switch:16,bandwidth=2Gbit/s,latency=10us");
-  const Plan plan = planned(request_for(slow, Kind::kAlltoall, 100 << 10));
+  const Plan plan = planned(request_for(slow, Collective::kAlltoall, 100 << 10));
   const auto times = sim::simulate_plan(fast, {}, plan);
   ASSERT_TRUE(times.has_value());
   EXPECT_LE(times->time_us, 0.57 * static_cast<double>(plan.time_ns) * 1e-3);
@@ -180,8 +181,8 @@ TEST(ContentionFree, TwoClustersReachTheBound) {
   for (const char* trunk : {"", ",trunk-bandwidth=10Gbit/s"}) {
     const std::string spec = "wan:32,32,long-latency=5ms" + kLan + trunk;
     for (const uint64_t bytes : {100 << 10, 300 << 10, 1 << 20}) {
-      EXPECT_LE(over_bound(spec, Kind::kAlltoall, bytes), 1.08) << spec << " " << bytes;
-      EXPECT_LE(over_bound(spec, Kind::kGather, bytes), 1.08) << spec << " " << bytes;
+      EXPECT_LE(over_bound(spec, Collective::kAlltoall, bytes), 1.08) << spec << " " << bytes;
+      EXPECT_LE(over_bound(spec, Collective::kGather, bytes), 1.08) << spec << " " << bytes;
     }
   }
 }
@@ -189,8 +190,8 @@ TEST(ContentionFree, TwoClustersReachTheBound) {
 TEST(ContentionFree, TwelveClustersComeNearTheBound) {
   for (const int count : {2, 3, 5}) {
     const std::string spec = fmt::format("twelve-clusters:{}", count);
-    EXPECT_LE(over_bound(spec, Kind::kAlltoall, 100 << 10), 1.15) << spec;
-    EXPECT_LE(over_bound(spec, Kind::kGather, 100 << 10), 1.15) << spec;
+    EXPECT_LE(over_bound(spec, Collective::kAlltoall, 100 << 10), 1.15) << spec;
+    EXPECT_LE(over_bound(spec, Collective::kGather, 100 << 10), 1.15) << spec;
   }
 }
 
@@ -198,8 +199,8 @@ TEST(ContentionFree, TwelveClustersComeNearTheBoundFull) {
   for (int count = 1; count <= 12; ++count) {
     const std::string spec = fmt::format("twelve-clusters:{}", count);
     for (const uint64_t bytes : {100 << 10, 1 << 20}) {
-      EXPECT_LE(over_bound(spec, Kind::kAlltoall, bytes), 1.15) << spec << " " << bytes;
-      EXPECT_LE(over_bound(spec, Kind::kGather, bytes), 1.15) << spec << " " << bytes;
+      EXPECT_LE(over_bound(spec, Collective::kAlltoall, bytes), 1.15) << spec << " " << bytes;
+      EXPECT_LE(over_bound(spec, Collective::kGather, bytes), 1.15) << spec << " " << bytes;
     }
   }
 }
@@ -207,8 +208,9 @@ TEST(ContentionFree, TwelveClustersComeNearTheBoundFull) {
 TEST(ContentionFree, BroadcastCrossesALinkOnceWhereItIsLarge) {
   for (const char* spec : {"single-switch:20", "tree:14x3,hosts=30", "random-tree:40,12,seed=2"}) {
     const Fabric fabric = network(spec + kLan);
-    for (const Kind kind : {Kind::kBcast, Kind::kReduce, Kind::kAllgather}) {
-      const Plan plan = planned(request_for(fabric, kind, 4 << 20));
+    for (const Collective collective :
+         {Collective::kBcast, Collective::kReduce, Collective::kAllgather}) {
+      const Plan plan = planned(request_for(fabric, collective, 4 << 20));
       std::map<std::tuple<int, int, int>, int> times;
       for (const Transfer& t : plan.transfers) {
         fabric.visit_route(t.from, t.to, [&](int link) { ++times[{t.origin, t.target, link}]; });
@@ -216,8 +218,8 @@ TEST(ContentionFree, BroadcastCrossesALinkOnceWhereItIsLarge) {
       for (const auto& [where, count] : times) {
         // In an allgather a server may send its data two ways.
         const topology::Link& link = fabric.link(std::get<2>(where));
-        const bool own = kind == Kind::kAllgather && fabric.is_host(link.from);
-        EXPECT_LE(count, own ? 2 : 1) << spec << to_string(kind);
+        const bool own = collective == Collective::kAllgather && fabric.is_host(link.from);
+        EXPECT_LE(count, own ? 2 : 1) << spec << to_string(collective);
       }
     }
   }
@@ -225,13 +227,13 @@ TEST(ContentionFree, BroadcastCrossesALinkOnceWhereItIsLarge) {
 
 TEST(ContentionFree, SmallBroadcastTakesLogarithmicTime) {
   const Fabric fabric = network("single-switch:64" + kLan);
-  const Plan plan = planned(request_for(fabric, Kind::kBcast, 64));
+  const Plan plan = planned(request_for(fabric, Collective::kBcast, 64));
   EXPECT_LE(plan.time_ns, 6 * 21'000);
 }
 
 TEST(ContentionFree, RanksOfAServerCountAsOne) {
   const Fabric fabric = network("single-switch:4" + kLan);
-  PlanInputs inputs = request_for(fabric, Kind::kAlltoall, 1000);
+  PlanInputs inputs = request_for(fabric, Collective::kAlltoall, 1000);
   inputs.server_ranks = {3, 1, 2, 4};
   const Plan plan = planned(inputs);
   expect_right(inputs, plan, "3,1,2,4");
@@ -242,8 +244,8 @@ TEST(ContentionFree, RanksOfAServerCountAsOne) {
 
 TEST(ContentionFree, OnlyPermittedPairsAreUsed) {
   const Fabric fabric = network("wan:4,4,long-latency=5ms" + kLan);
-  for (const Kind kind : kAllKinds) {
-    PlanInputs inputs = request_for(fabric, kind, 50'000);
+  for (const Collective collective : kPlanned) {
+    PlanInputs inputs = request_for(fabric, collective, 50'000);
     inputs.root = 6;
     // Only servers 0 and 4 may talk across; inside a cluster all may.
     inputs.permitted.emplace();
@@ -253,11 +255,11 @@ TEST(ContentionFree, OnlyPermittedPairsAreUsed) {
       }
     }
     const Plan plan = planned(inputs);
-    expect_right(inputs, plan, to_string(kind));
+    expect_right(inputs, plan, to_string(collective));
     for (const Transfer& t : plan.transfers) {
       EXPECT_TRUE(t.from / 4 == t.to / 4 || t.from + t.to == 4) << t.from << " " << t.to;
     }
-    if (kind == Kind::kAlltoall) {
+    if (collective == Collective::kAlltoall) {
       EXPECT_GT(plan.relayed_bytes, 0u);
       EXPECT_GT(plan.relay_buffer_bytes, 0u);
     }
@@ -266,7 +268,7 @@ TEST(ContentionFree, OnlyPermittedPairsAreUsed) {
 
 TEST(ContentionFree, TheSameRequestGivesTheSamePlan) {
   const Fabric fabric = network("twelve-clusters:2");
-  const PlanInputs inputs = request_for(fabric, Kind::kAlltoall, 30'000);
+  const PlanInputs inputs = request_for(fabric, Collective::kAlltoall, 30'000);
   const Plan a = planned(inputs), b = planned(inputs);
   ASSERT_EQ(a.transfers.size(), b.transfers.size());
   ASSERT_EQ(a.tokens.size(), b.tokens.size());
@@ -278,13 +280,13 @@ TEST(ContentionFree, TheSameRequestGivesTheSamePlan) {
 
 TEST(ContentionFree, NothingToSendIsAnEmptyPlan) {
   const Fabric fabric = network("single-switch:4" + kLan);
-  for (const Kind kind : kAllKinds) {
-    const PlanInputs inputs = request_for(fabric, kind, 0);
+  for (const Collective collective : kPlanned) {
+    const PlanInputs inputs = request_for(fabric, collective, 0);
     const Plan plan = planned(inputs);
     EXPECT_TRUE(plan.transfers.empty());
-    expect_right(inputs, plan, to_string(kind));
+    expect_right(inputs, plan, to_string(collective));
   }
-  PlanInputs alone = request_for(fabric, Kind::kAlltoall, 100);
+  PlanInputs alone = request_for(fabric, Collective::kAlltoall, 100);
   alone.server_ranks = {5};
   EXPECT_TRUE(planned(alone).transfers.empty());
 }
@@ -298,8 +300,11 @@ std::string refusal(const PlanInputs& inputs) {
 
 TEST(ContentionFree, RefusesWhatCannotBePlanned) {
   const Fabric fabric = network("single-switch:4" + kLan);
-  const PlanInputs good = request_for(fabric, Kind::kGather, 100);
+  const PlanInputs good = request_for(fabric, Collective::kGather, 100);
   PlanInputs bad = good;
+  bad.collective = Collective::kScan;
+  EXPECT_THAT(refusal(bad), HasSubstr("no plans of scan: one of gather, scatter, alltoall"));
+  bad = good;
   bad.server_ranks.assign(5, 1);
   EXPECT_THAT(refusal(bad), HasSubstr("server 4 is host 4: the network"));
   bad = good;
@@ -335,11 +340,11 @@ TEST(ContentionFree, SimulationsAgreeWithPlansWhereAllHostsAreAlike) {
     // Elsewhere senders that are faster than their routes fill buffers that others need.
     if (spec.rfind("random-tree", 0) == 0) continue;
     const Fabric fabric = network(spec);
-    for (const Kind kind : kAllKinds) {
+    for (const Collective collective : kPlanned) {
       for (const Planner planner : {Planner::kList, Planner::kFixed}) {
         // Messages alike: of an allreduce they are slices.
-        const int slices = kind == Kind::kAllreduce ? fabric.hosts() : 1;
-        PlanInputs inputs = request_for(fabric, kind, uint64_t{50'000} * slices);
+        const int slices = collective == Collective::kAllreduce ? fabric.hosts() : 1;
+        PlanInputs inputs = request_for(fabric, collective, uint64_t{50'000} * slices);
         inputs.planner = planner;
         const Plan plan = planned(inputs);
         const auto times = sim::simulate_plan(fabric, {}, plan);
@@ -356,7 +361,7 @@ TEST(ContentionFree, UnevenRatesFillAWideLink) {
   const Fabric fabric = network("wan:10,10,trunk-bandwidth=10Gbit/s" + kLan);
   const auto uneven = topology::distort(fabric, 0.04, 1);
   for (const bool ahead : {true, false}) {
-    PlanInputs inputs = request_for(*uneven, Kind::kAlltoall, 100'000);
+    PlanInputs inputs = request_for(*uneven, Collective::kAlltoall, 100'000);
     inputs.planner = Planner::kList;
     inputs.tokens_ahead = ahead;
     const Plan plan = planned(inputs);

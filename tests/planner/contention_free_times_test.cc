@@ -11,6 +11,7 @@
 #include "engine/schedule/verifier.h"
 #include "engine/tuner/choose.h"
 #include "studies/simulate/collective.h"
+#include "tests/algorithm_lists.h"
 #include "tests/planner/plan_hosts.h"
 #include "topology/spec.h"
 
@@ -95,9 +96,9 @@ TEST(ContentionFreeTimes, AutoTakesAPlanForAGatherWhereItCostsNothing) {
     for (const int64_t bytes : {8, 512, 4096, 16384, 65536, 262144}) {
       const auto plan = plans.find(Collective::kGather, shape, hosts, 0, bytes).value();
       double best = INFINITY;
-      for (const char* algorithm : {"linear", "binomial", "one_at_a_time"}) {
+      for (const Algorithm* const other : testing::unplanned_algorithms_of(Collective::kGather)) {
         best = std::min(
-            best, simulated_us(Collective::kGather, algorithm, shape, fabric, bytes, nullptr));
+            best, simulated_us(Collective::kGather, other->name, shape, fabric, bytes, nullptr));
       }
       const Choice choice = choose({Collective::kGather, shape, bytes});
       if (choice.planned.empty() || !plan_pays(*plan, choice.plan_rule, 0))

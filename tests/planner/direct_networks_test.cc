@@ -25,8 +25,8 @@ namespace {
 /// Links of 50 GB/s, and hosts whose port is as wide as six of them.
 const std::string kWide = ",bandwidth=300GB/s,trunk-bandwidth=50GB/s,latency=500ns";
 
-int64_t bound_of(const Fabric& fabric, Kind kind, uint64_t bytes) {
-  return lower_bound_ns(request_for(fabric, kind, bytes)).value();
+int64_t bound_of(const Fabric& fabric, Collective collective, uint64_t bytes) {
+  return lower_bound_ns(request_for(fabric, collective, bytes)).value();
 }
 
 /// The largest of all cuts through the switches, tried one by one.
@@ -96,9 +96,9 @@ TEST(DirectNetworks, NoPlanIsBelowTheBound) {
   const Fabric narrow = triangle({10e9, 500}, {10e9, 500}, {1e8, 500});
   const Fabric far = triangle({10e9, 500}, {10e9, 500}, {10e9, 100'000'000});
   for (const Fabric* fabric : {&narrow, &far}) {
-    for (const Kind kind : kAllKinds) {
+    for (const Collective collective : kPlanned) {
       for (const uint64_t bytes : {1'000, 10'000'000}) {
-        PlanInputs inputs = request_for(*fabric, kind, bytes);
+        PlanInputs inputs = request_for(*fabric, collective, bytes);
         for (inputs.root = 0; inputs.root < 3; ++inputs.root) {
           for (const Planner planner :
                {Planner::kThesis, Planner::kFixed, Planner::kList, Planner::kBest}) {
@@ -119,15 +119,16 @@ TEST(DirectNetworks, TheBoundKnowsWaysThroughOthers) {
   const Fabric narrow = triangle({10e9, 500}, {10e9, 500}, {1e8, 500});
   const Fabric far = triangle({10e9, 500}, {10e9, 500}, {10e9, 100'000'000});
   for (const Fabric* fabric : {&narrow, &far}) {
-    for (const Kind kind :
-         {Kind::kAllgather, Kind::kBcast, Kind::kReduce, Kind::kReduceScatter, Kind::kAllreduce}) {
-      PlanInputs inputs = request_for(*fabric, kind, bytes);
+    for (const Collective collective :
+         {Collective::kAllgather, Collective::kBcast, Collective::kReduce,
+          Collective::kReduceScatter, Collective::kAllreduce}) {
+      PlanInputs inputs = request_for(*fabric, collective, bytes);
       inputs.root = 1;
       const int64_t bound = lower_bound_ns(inputs).value();
-      EXPECT_GE(bound, static_cast<int64_t>(bytes) / 10) << to_string(kind);
-      EXPECT_LE(bound, twice) << to_string(kind);
+      EXPECT_GE(bound, static_cast<int64_t>(bytes) / 10) << to_string(collective);
+      EXPECT_LE(bound, twice) << to_string(collective);
     }
-    PlanInputs straight = request_for(*fabric, Kind::kGather, bytes);
+    PlanInputs straight = request_for(*fabric, Collective::kGather, bytes);
     straight.root = 1;
     EXPECT_GE(lower_bound_ns(straight).value(), 100'000'000);
     EXPECT_LE(lower_bound_ns(straight, true).value(), 2 * twice);
@@ -137,14 +138,16 @@ TEST(DirectNetworks, TheBoundKnowsWaysThroughOthers) {
 TEST(DirectNetworks, TheBoundIsTheNarrowestCut) {
   // Into a corner lead two links, into any other server more.
   const double rest = 24.0 * (1 << 20);
-  EXPECT_NEAR(static_cast<double>(bound_of(network("mesh:5x5" + kWide), Kind::kAllgather, 1 << 20)),
+  EXPECT_NEAR(
+      static_cast<double>(bound_of(network("mesh:5x5" + kWide), Collective::kAllgather, 1 << 20)),
+      rest / 100, 2);
+  EXPECT_NEAR(static_cast<double>(
+                  bound_of(network("mesh:5x5" + kWide), Collective::kReduceScatter, 1 << 20)),
               rest / 100, 2);
   EXPECT_NEAR(
-      static_cast<double>(bound_of(network("mesh:5x5" + kWide), Kind::kReduceScatter, 1 << 20)),
-      rest / 100, 2);
-  EXPECT_NEAR(static_cast<double>(bound_of(network("mesh:5x5" + kWide), Kind::kBcast, 100 << 20)),
-              100.0 * (1 << 20) / 100, 2);
-  const int64_t torus = bound_of(network("torus:3x3x3" + kWide), Kind::kBcast, 100 << 20);
+      static_cast<double>(bound_of(network("mesh:5x5" + kWide), Collective::kBcast, 100 << 20)),
+      100.0 * (1 << 20) / 100, 2);
+  const int64_t torus = bound_of(network("torus:3x3x3" + kWide), Collective::kBcast, 100 << 20);
   EXPECT_NEAR(static_cast<double>(torus), 100.0 * (1 << 20) / 300,
               3'000);  // a latency comes on top
   EXPECT_GE(torus, (100 << 20) / 300);
@@ -153,22 +156,22 @@ TEST(DirectNetworks, TheBoundIsTheNarrowestCut) {
 TEST(DirectNetworks, TheBoundIsTheLargestOfAllCuts) {
   for (const double bridge : {1e8, 1e9, 5e9}) {
     const Fabric fabric = two_rings(4, 1e9, bridge);
-    const auto bound = static_cast<double>(bound_of(fabric, Kind::kAllgather, 1 << 20));
+    const auto bound = static_cast<double>(bound_of(fabric, Collective::kAllgather, 1 << 20));
     const double cut = largest_cut_ns(fabric, 1 << 20);
     EXPECT_GE(bound, cut - 2) << bridge;
     EXPECT_LE(bound, cut + 2'000) << bridge;  // a latency may come on top
   }
   const Fabric mesh = network("mesh:3x4" + kWide);
-  EXPECT_NEAR(static_cast<double>(bound_of(mesh, Kind::kAllgather, 1 << 20)),
+  EXPECT_NEAR(static_cast<double>(bound_of(mesh, Collective::kAllgather, 1 << 20)),
               largest_cut_ns(mesh, 1 << 20), 2'000);
 }
 
 TEST(DirectNetworks, NothingToDeliverTakesNoTime) {
   const Fabric alone = network("single-switch:1" + kWide), mesh = network("mesh:2" + kWide);
   std::feclearexcept(FE_INVALID);
-  for (const Kind kind : kAllKinds) {
-    EXPECT_EQ(bound_of(alone, kind, 1 << 20), 0) << to_string(kind);
-    EXPECT_EQ(bound_of(mesh, kind, 0), 0) << to_string(kind);
+  for (const Collective collective : kPlanned) {
+    EXPECT_EQ(bound_of(alone, collective, 1 << 20), 0) << to_string(collective);
+    EXPECT_EQ(bound_of(mesh, collective, 0), 0) << to_string(collective);
   }
   EXPECT_EQ(std::fetestexcept(FE_INVALID), 0);  // 0 / 0
 }
@@ -190,12 +193,12 @@ TEST(DirectNetworks, PlansAreAsShortAsTacos) {
         network(fmt::format("{},bandwidth={:.0f}B/s,trunk-bandwidth={:.0f}B/s,latency=500ns",
                             of.spec, rate * of.links, rate));
     const uint64_t bytes = (uint64_t{1} << 30) / static_cast<uint64_t>(fabric.hosts());
-    for (const Kind kind : {Kind::kAllgather, Kind::kReduceScatter}) {
-      const PlanInputs inputs = request_for(fabric, kind, bytes);
+    for (const Collective collective : {Collective::kAllgather, Collective::kReduceScatter}) {
+      const PlanInputs inputs = request_for(fabric, collective, bytes);
       const Plan plan = planned(inputs);
       expect_right(inputs, plan, label(of.spec, inputs));
       // What is combined goes on only when all of it is there.
-      const double most = kind == Kind::kAllgather ? 1 : 1.001;
+      const double most = collective == Collective::kAllgather ? 1 : 1.001;
       EXPECT_LE(static_cast<double>(plan.time_ns), most * 1e3 * of.tacos_us)
           << label(of.spec, inputs);
       if (fabric.hosts() > 50) continue;  // takes seconds
@@ -210,19 +213,19 @@ TEST(DirectNetworks, PlansAreAsShortAsTacos) {
 TEST(DirectNetworks, ServersOfLinkedGpusAreNearTheSolversTimes) {
   struct Case {
     const char* network;
-    Kind kind;
+    Collective collective;
     uint64_t bytes;
     double solver_us, at_most;
   };
-  const Case cases[] = {{"dgx2x2", Kind::kAllgather, 31'250'000, 7750, 1.01},
-                        {"dgx2x2", Kind::kAlltoall, 31'250'000, 80'250, 1.01},
-                        {"ndv2x2", Kind::kAllgather, 62'500'000, 43'750, 1},
-                        {"ndv2x4", Kind::kAllgather, 31'250'000, 65'000, 1}};
+  const Case cases[] = {{"dgx2x2", Collective::kAllgather, 31'250'000, 7750, 1.01},
+                        {"dgx2x2", Collective::kAlltoall, 31'250'000, 80'250, 1.01},
+                        {"ndv2x2", Collective::kAllgather, 62'500'000, 43'750, 1},
+                        {"ndv2x4", Collective::kAllgather, 31'250'000, 65'000, 1}};
   for (const Case& c : cases) {
     const std::string path =
         testing_tools::source_dir() + "/docs/results/data/" + c.network + ".json";
     const Fabric fabric = topology::open_fabric(path).value();
-    const PlanInputs inputs = request_for(fabric, c.kind, c.bytes);
+    const PlanInputs inputs = request_for(fabric, c.collective, c.bytes);
     const Plan plan = planned(inputs);
     expect_right(inputs, plan, c.network);
     EXPECT_LE(static_cast<double>(plan.time_ns) * 1e-3, c.at_most * c.solver_us) << c.network;
@@ -230,13 +233,14 @@ TEST(DirectNetworks, ServersOfLinkedGpusAreNearTheSolversTimes) {
     ASSERT_TRUE(times) << times.error().message;
     EXPECT_LE(times->time_us * 1e3, 1.02 * static_cast<double>(plan.time_ns)) << c.network;
   }
-  for (const Kind kind : kAllKinds) {  // those that go the way back, too, and nothing at all
+  // Those that go the way back, too, and nothing at all.
+  for (const Collective collective : kPlanned) {
     const Fabric fabric =
         topology::open_fabric(testing_tools::source_dir() + "/docs/results/data/ndv2x2.json")
             .value();
     for (const uint64_t bytes : {0, 5000}) {
-      const PlanInputs inputs = request_for(fabric, kind, bytes);
-      expect_right(inputs, planned(inputs), to_string(kind));
+      const PlanInputs inputs = request_for(fabric, collective, bytes);
+      expect_right(inputs, planned(inputs), to_string(collective));
     }
   }
 }
@@ -244,14 +248,16 @@ TEST(DirectNetworks, ServersOfLinkedGpusAreNearTheSolversTimes) {
 TEST(DirectNetworks, AllKindsAreNearTheBound) {
   for (const char* spec : {"torus:4x4x4", "torus:2x2x2x2", "torus:5x7", "mesh:4x5"}) {
     const Fabric fabric = network(spec + kWide);
-    for (const Kind kind : {Kind::kAllgather, Kind::kReduceScatter, Kind::kBcast}) {
-      PlanInputs inputs = request_for(fabric, kind, kind == Kind::kBcast ? 256 << 20 : 8 << 20);
+    for (const Collective collective :
+         {Collective::kAllgather, Collective::kReduceScatter, Collective::kBcast}) {
+      PlanInputs inputs =
+          request_for(fabric, collective, collective == Collective::kBcast ? 256 << 20 : 8 << 20);
       inputs.root = fabric.hosts() / 2;
       inputs.most_parts = 8;
       const Plan plan = planned(inputs);
       expect_right(inputs, plan, label(spec, inputs));
       // Whole messages don't divide evenly among the links of a server.
-      const double most = kind == Kind::kReduceScatter ? 1.08 : 1.05;
+      const double most = collective == Collective::kReduceScatter ? 1.08 : 1.05;
       EXPECT_LE(over_bound(plan), most) << label(spec, inputs);
     }
   }
@@ -269,7 +275,7 @@ TEST(DirectNetworks, BroadcastsWithinNarrowPorts) {
         Ports{"dragonfly:1,64,1,groups=1", 20, 1.6}}) {
     const Fabric fabric = network(fmt::format(
         "{},bandwidth={}GB/s,trunk-bandwidth=50GB/s,latency=500ns", of.spec, 50 * of.links));
-    const PlanInputs inputs = request_for(fabric, Kind::kBcast, 1 << 30);
+    const PlanInputs inputs = request_for(fabric, Collective::kBcast, 1 << 30);
     const Plan plan = planned(inputs);
     expect_right(inputs, plan, label(of.spec, inputs));
     EXPECT_LE(over_bound(plan), of.most_over_bound) << of.spec << ", ports of " << of.links;
@@ -280,11 +286,11 @@ TEST(DirectNetworks, AnAllreduceIsAReduceScatterAndAnAllgather) {
   for (const char* spec : {"torus:3x3x3", "mesh:4x4"}) {
     const Fabric fabric = network(spec + kWide);
     const auto hosts = static_cast<uint64_t>(fabric.hosts());
-    const PlanInputs inputs = request_for(fabric, Kind::kAllreduce, hosts << 20);
+    const PlanInputs inputs = request_for(fabric, Collective::kAllreduce, hosts << 20);
     const Plan plan = planned(inputs);
     expect_right(inputs, plan, spec);
-    const Plan halves[] = {planned(request_for(fabric, Kind::kReduceScatter, 1 << 20)),
-                           planned(request_for(fabric, Kind::kAllgather, 1 << 20))};
+    const Plan halves[] = {planned(request_for(fabric, Collective::kReduceScatter, 1 << 20)),
+                           planned(request_for(fabric, Collective::kAllgather, 1 << 20))};
     EXPECT_LE(static_cast<double>(plan.time_ns),
               1.05 * static_cast<double>(halves[0].time_ns + halves[1].time_ns));
   }
@@ -299,13 +305,13 @@ TEST(DirectNetworks, AreRightWhateverTheirFigures) {
       "mesh:2",
   };
   const auto check = [](const Fabric& fabric, const std::string& what) {
-    for (const Kind kind : kAllKinds) {
+    for (const Collective collective : kPlanned) {
       for (const uint64_t bytes : {1, 700, 100'000, 5'000'000}) {
         for (const bool ahead : {true, false}) {
-          PlanInputs inputs = request_for(fabric, kind, bytes);
+          PlanInputs inputs = request_for(fabric, collective, bytes);
           inputs.root = fabric.hosts() - 1;
           inputs.tokens_ahead = ahead;
-          inputs.most_parts = kind == Kind::kAllgather ? 3 : 0;
+          inputs.most_parts = collective == Collective::kAllgather ? 3 : 0;
           EXPECT_TRUE(is_direct(*make_problem(inputs))) << what;
           expect_right(inputs, planned(inputs), label(what, inputs));
         }
@@ -327,7 +333,7 @@ TEST(DirectNetworks, LinksOfVeryDifferentWidths) {
   EXPECT_TRUE(builder.begin_routes());
   ASSERT_TRUE(builder.route_shortest());
   const Fabric fabric = builder.finish().value();
-  const PlanInputs inputs = request_for(fabric, Kind::kBcast, 1 << 20);
+  const PlanInputs inputs = request_for(fabric, Collective::kBcast, 1 << 20);
   const Plan plan = planned(inputs);
   expect_right(inputs, plan, fabric.name());
   EXPECT_EQ(plan.transfers.size(), 2u);
@@ -335,32 +341,34 @@ TEST(DirectNetworks, LinksOfVeryDifferentWidths) {
 
 TEST(DirectNetworks, NarrowLinksAreLeftOut) {
   const Fabric fabric = triangle({20e9, 500}, {10e9, 500}, {1e8, 500});
-  for (const Kind kind : {Kind::kAllgather, Kind::kReduceScatter, Kind::kAllreduce}) {
-    const PlanInputs inputs = request_for(fabric, kind, 30'000'000);
+  for (const Collective collective :
+       {Collective::kAllgather, Collective::kReduceScatter, Collective::kAllreduce}) {
+    const PlanInputs inputs = request_for(fabric, collective, 30'000'000);
     const Plan plan = planned(inputs);
-    expect_right(inputs, plan, to_string(kind));
+    expect_right(inputs, plan, to_string(collective));
     // Results go on when they are complete. By the narrow link one message takes 100 times as long.
-    EXPECT_LE(over_bound(plan), kind == Kind::kAllgather ? 1.05 : 2) << to_string(kind);
+    EXPECT_LE(over_bound(plan), collective == Collective::kAllgather ? 1.05 : 2)
+        << to_string(collective);
   }
 }
 
 TEST(DirectNetworks, BlocksOfDifferentSizesAndServersInAnotherOrder) {
   const Fabric fabric = network("mesh:3x4" + kWide);
-  PlanInputs inputs = request_for(fabric, Kind::kAllgather, 0);
+  PlanInputs inputs = request_for(fabric, Collective::kAllgather, 0);
   inputs.hosts.resize(12);
   std::iota(inputs.hosts.rbegin(), inputs.hosts.rend(), 0);
   for (int s = 0; s < 12; ++s) inputs.message_bytes.push_back(s == 3 ? 0 : 100'000 * (1 + s % 4));
-  for (const Kind kind : {Kind::kAllgather, Kind::kReduceScatter}) {
-    inputs.kind = kind;
+  for (const Collective collective : {Collective::kAllgather, Collective::kReduceScatter}) {
+    inputs.collective = collective;
     const Plan plan = planned(inputs);
-    expect_right(inputs, plan, to_string(kind));
+    expect_right(inputs, plan, to_string(collective));
     EXPECT_LE(over_bound(plan), 1.3);
   }
 }
 
 TEST(DirectNetworks, TheCheckerMissesNoPart) {
   const Fabric fabric = network("torus:3x3" + kWide);
-  const PlanInputs inputs = request_for(fabric, Kind::kBcast, 64 << 20);
+  const PlanInputs inputs = request_for(fabric, Collective::kBcast, 64 << 20);
   const Plan plan = planned(inputs);
   ASSERT_EQ(plan.parts, 4);
   expect_right(inputs, plan, "as planned");
@@ -383,7 +391,7 @@ TEST(DirectNetworks, TheCheckerMissesNoPart) {
 
 TEST(DirectNetworks, PartsHaveALimit) {
   const Fabric fabric = network("torus:3x3" + kWide);
-  PlanInputs inputs = request_for(fabric, Kind::kBcast, 64 << 20);
+  PlanInputs inputs = request_for(fabric, Collective::kBcast, 64 << 20);
   auto json = plan_to_json(planned(inputs));
   json["parts"] = kMostParts + 1;
   EXPECT_EQ(plan_from_json(json).error().message,
@@ -394,7 +402,7 @@ TEST(DirectNetworks, PartsHaveALimit) {
 
 TEST(DirectNetworks, NoMorePartsThanWereAskedFor) {
   const Fabric fabric = network("torus:3x3x3" + kWide);
-  PlanInputs inputs = request_for(fabric, Kind::kAllgather, 1 << 20);
+  PlanInputs inputs = request_for(fabric, Collective::kAllgather, 1 << 20);
   inputs.most_parts = 3;
   const Plan cut = planned(inputs);
   ASSERT_EQ(cut.parts, 3);
@@ -409,7 +417,7 @@ TEST(DirectNetworks, NoMorePartsThanWereAskedFor) {
 
 TEST(DirectNetworks, OnlyPartsOfABroadcastAreCarriedOut) {
   const Fabric fabric = network("torus:3x3x3" + kWide);
-  PlanInputs inputs = request_for(fabric, Kind::kAllgather, 1 << 20);
+  PlanInputs inputs = request_for(fabric, Collective::kAllgather, 1 << 20);
   inputs.most_parts = 3;
   const TransferPlan plan = transfer_plan(planned(inputs), fabric, {}, 1);
   ASSERT_EQ(plan.parts, 3u);
@@ -428,7 +436,7 @@ TEST(DirectNetworks, OnlyPartsOfABroadcastAreCarriedOut) {
 // On a thousand servers not all trees that there are can be looked for.
 TEST(DirectNetworks, BroadcastsByItselfTakeNoLongerThanInFewerParts) {
   const Fabric fabric = network("torus:10x10x10" + kWide);
-  PlanInputs inputs = request_for(fabric, Kind::kBcast, 64 << 20);
+  PlanInputs inputs = request_for(fabric, Collective::kBcast, 64 << 20);
   const int64_t by_itself = planned(inputs).time_ns;
   inputs.most_parts = 3;
   EXPECT_LE(by_itself, planned(inputs).time_ns);
@@ -456,7 +464,7 @@ TEST(DirectNetworks, PartsOfABroadcastAreCarriedOut) {
 
 TEST(DirectNetworks, PartsOfABroadcastHaveNoTokens) {
   const Fabric fabric = network("torus:3x3" + kWide);
-  Plan plan = planned(request_for(fabric, Kind::kBcast, 64 << 20));
+  Plan plan = planned(request_for(fabric, Collective::kBcast, 64 << 20));
   ASSERT_EQ(plan.parts, 4);
   const auto last = static_cast<uint32_t>(plan.transfers.size()) - 1;
   ASSERT_NE(plan.transfers[0].from, plan.transfers[last].from);

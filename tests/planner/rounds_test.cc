@@ -19,7 +19,7 @@ struct Case {
 
 void expect_near(const Case& of, int servers = 0) {
   const Fabric fabric = network(of.spec);
-  PlanInputs inputs = request_for(fabric, Kind::kAlltoall, 100 << 10);
+  PlanInputs inputs = request_for(fabric, Collective::kAlltoall, 100 << 10);
   if (servers > 0) inputs.server_ranks.resize(servers);
   const Plan plan = planned(inputs);
   expect_right(inputs, plan, label(of.spec, inputs));
@@ -50,7 +50,7 @@ TEST(Rounds, HaveEachShipmentOnceAndFewRounds) {
   // Without latencies rounds last as long as a shipment.
   for (const char* spec : {"torus:4x5", "mesh:3x3x3", "dragonfly:2,4,2,groups=5"}) {
     const Fabric fabric = network(std::string(spec) + ",latency=0ns,switch-latency=0ns");
-    const PlanInputs inputs = request_for(fabric, Kind::kAlltoall, 1 << 20);
+    const PlanInputs inputs = request_for(fabric, Collective::kAlltoall, 1 << 20);
     const Problem problem = alltoall(inputs);
     std::vector<uint32_t> order = round_order(problem);
     const Timing timing = place_shipments(problem, order, Place::kInTurn, INT64_MAX);
@@ -67,7 +67,7 @@ TEST(Rounds, HaveEachShipmentOnceAndFewRounds) {
 
 TEST(Rounds, AreOfShipmentsThatTakeTheSameTime) {
   const Fabric fabric = network("torus:3x4");
-  PlanInputs inputs = request_for(fabric, Kind::kAlltoall, 0);
+  PlanInputs inputs = request_for(fabric, Collective::kAlltoall, 0);
   for (int i = 0; i < 12 * 12; ++i) inputs.message_bytes.push_back(100'000 + i % 5 * 10'000);
   EXPECT_TRUE(round_order(alltoall(inputs)).empty());
   const Plan plan = planned(inputs);

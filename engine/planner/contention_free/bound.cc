@@ -194,9 +194,7 @@ int64_t lower_bound_ns(const Problem& problem, bool relayed) {
   std::vector<int> counted(fabric.links(), -1);  // by link: the last message of it
   int message = 0;
   // Messages may be cut then, and take several ways at once (direct.h).
-  const bool parts =
-      (problem.inputs.kind == Kind::kBcast || problem.inputs.kind == Kind::kAllgather) &&
-      is_direct(problem);
+  const bool parts = same_for_all(problem.inputs.collective) && is_direct(problem);
   double slowest = 0;  // one message alone
   Path path;
   const auto alone = [&](uint64_t bytes) {
@@ -225,7 +223,7 @@ int64_t lower_bound_ns(const Problem& problem, bool relayed) {
   visit_messages(problem.inputs, [&](int origin, int target, uint64_t bytes) {
     if (target != kEveryone && origin != kEveryone) {
       if (limited || (relayed && !problem.is_tree)) {
-        walk_ends(origin, target, problem.inputs.kind != Kind::kGather);
+        walk_ends(origin, target, problem.inputs.collective != Collective::kGather);
       } else {
         problem.walk(origin, target, path);
       }
@@ -252,8 +250,8 @@ int64_t lower_bound_ns(const Problem& problem, bool relayed) {
     ++message;
   });
   int64_t shortest_tree = 0;
-  const Kind kind = problem.inputs.kind;
-  if (message > 0 && !parts && (kind == Kind::kBcast || kind == Kind::kReduce))
+  const Collective collective = problem.inputs.collective;
+  if (message > 0 && !parts && spreads(collective) && has_root(collective))
     shortest_tree = tree_ns(problem);
   // Where switches form a tree every cut is a link, and the links know distances, too.
   const double cut = message > 0 && !trunks ? cut_bound_ns(problem) : 0;

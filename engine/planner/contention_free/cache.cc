@@ -1,5 +1,6 @@
 #include "engine/planner/contention_free/cache.h"
 
+#include <algorithm>
 #include <bit>
 #include <sstream>
 
@@ -51,8 +52,10 @@ uint64_t hash_request(const PlanInputs& base) {
 }  // namespace
 
 size_t PlanCache::Hash::operator()(const Key& key) const {
-  uint64_t hash =
-      mix(static_cast<uint64_t>(key.kind) << 32 | static_cast<uint64_t>(key.root), key.block_bytes);
+  // By the place in the list: plans stand in files in the order that these numbers give.
+  const auto place =
+      static_cast<uint64_t>(std::ranges::find(kPlanned, key.collective) - kPlanned.begin());
+  uint64_t hash = mix(place << 32 | static_cast<uint64_t>(key.root), key.block_bytes);
   for (const uint64_t bytes : key.message_bytes) hash = mix(hash, bytes);
   return hash;
 }
@@ -70,7 +73,7 @@ uint64_t PlanCache::size_class(uint64_t bytes) {
 
 PlanInputs PlanCache::request_for(const Key& key) const {
   PlanInputs inputs = base_;
-  inputs.kind = key.kind;
+  inputs.collective = key.collective;
   inputs.root = key.root;
   inputs.block_bytes = key.block_bytes;
   inputs.message_bytes = key.message_bytes;
@@ -86,17 +89,18 @@ Result<std::shared_ptr<const Plan>> PlanCache::find_or_make() {
   return shared;
 }
 
-Result<std::shared_ptr<const Plan>> PlanCache::get(Kind kind, int root, uint64_t block_bytes) {
-  key_.kind = kind;
+Result<std::shared_ptr<const Plan>> PlanCache::get(Collective collective, int root,
+                                                   uint64_t block_bytes) {
+  key_.collective = collective;
   key_.root = root;
   key_.block_bytes = size_class(block_bytes);
   key_.message_bytes.clear();
   return find_or_make();
 }
 
-Result<std::shared_ptr<const Plan>> PlanCache::get(Kind kind, int root,
+Result<std::shared_ptr<const Plan>> PlanCache::get(Collective collective, int root,
                                                    const std::vector<uint64_t>& message_bytes) {
-  key_.kind = kind;
+  key_.collective = collective;
   key_.root = root;
   key_.block_bytes = 0;
   key_.message_bytes = message_bytes;
@@ -161,7 +165,7 @@ Status PlanCache::load(const std::string& path) {
       }
       auto plan = plan_from_json(json.at("plan"));
       if (!plan) return bad(plan.error().message);
-      Key key{plan->kind, plan->root, json.at("block_bytes").get<uint64_t>(),
+      Key key{plan->collective, plan->root, json.at("block_bytes").get<uint64_t>(),
               json.at("message_bytes").get<std::vector<uint64_t>>()};
       const Status right = check_plan(request_for(key), *plan);
       if (!right) return bad(right.error().message);

@@ -10,19 +10,19 @@
 
 namespace ibcoll::contention_free {
 
-/// The plans of one shape on one fabric: what differs between calls is the kind, the root and the
-/// sizes. Sizes of blocks fall into classes (size_class()); counts of v-kinds are taken as they
-/// are: looking one up takes hashing them, about a nanosecond for each.
+/// The plans of one shape on one fabric: what differs between calls is the collective, the root
+/// and the sizes. Sizes of blocks fall into classes (size_class()); sizes that differ are taken as
+/// they are: looking one up takes hashing them, about a nanosecond for each.
 class PlanCache {
  public:
   /// `base` gives all of the inputs that does not change; the fabric must outlive the cache.
   explicit PlanCache(PlanInputs base);
 
-  /// The plan for a block size, of its class; makes it if there is none. Of the same inputs every
-  /// rank gets the same plan.
-  Result<std::shared_ptr<const Plan>> get(Kind kind, int root, uint64_t block_bytes);
+  /// The plan of one of kPlanned for a block size, of its class; makes it if there is none. Of the
+  /// same inputs every rank gets the same plan.
+  Result<std::shared_ptr<const Plan>> get(Collective collective, int root, uint64_t block_bytes);
   /// The same for sizes of messages (PlanInputs::message_bytes).
-  Result<std::shared_ptr<const Plan>> get(Kind kind, int root,
+  Result<std::shared_ptr<const Plan>> get(Collective collective, int root,
                                           const std::vector<uint64_t>& message_bytes);
 
   /// All that there are, in no order.
@@ -49,7 +49,7 @@ class PlanCache {
 
  private:
   struct Key {
-    Kind kind;
+    Collective collective;
     int root;
     uint64_t block_bytes;
     std::vector<uint64_t> message_bytes;

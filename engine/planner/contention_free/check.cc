@@ -21,7 +21,7 @@ class Checker {
       : inputs_(inputs),
         plan_(plan),
         fabric_(*inputs.fabric),
-        sums_(sums_of(inputs.kind, static_cast<int>(inputs.server_ranks.size()))) {}
+        sums_(inputs.collective, static_cast<int>(inputs.server_ranks.size())) {}
 
   Status run() {
     IBCOLL_TRY(check_head());
@@ -70,16 +70,16 @@ class Checker {
   }
 
   Status check_head() const {
-    if (plan_.kind != inputs_.kind || plan_.root != inputs_.root ||
+    if (plan_.collective != inputs_.collective || plan_.root != inputs_.root ||
         plan_.servers != static_cast<int>(inputs_.server_ranks.size())) {
       return fail(ErrorCode::kInvalidProgram,
                   "the plan is a {} of {} servers to or from {}; asked was a {} of {}, {}",
-                  to_string(plan_.kind), plan_.servers, plan_.root, to_string(inputs_.kind),
-                  inputs_.server_ranks.size(), inputs_.root);
+                  to_string(plan_.collective), plan_.servers, plan_.root,
+                  to_string(inputs_.collective), inputs_.server_ranks.size(), inputs_.root);
     }
     if (plan_.parts < 1 || plan_.parts > most_parts(inputs_)) {
       return fail(ErrorCode::kInvalidProgram, "messages of {} in {} parts: 1 to {} were asked for",
-                  to_string(plan_.kind), plan_.parts, most_parts(inputs_));
+                  to_string(plan_.collective), plan_.parts, most_parts(inputs_));
     }
     if (plan_.piece_bytes == 0) return fail(ErrorCode::kInvalidProgram, "pieces of 0 bytes");
     if (plan_.jitter_ns < 0 || plan_.jitter_ns > std::max<int64_t>(1000, plan_.time_ns / 100)) {
@@ -286,7 +286,7 @@ class Checker {
 
   /// What each server holds at once for others, from first arrival to last departure.
   Status check_buffers() const {
-    if (spreads(plan_.kind)) return {};
+    if (spreads(plan_.collective)) return {};
     std::map<int, std::map<int64_t, int64_t>> changes;
     for (const Transfer& t : plan_.transfers) {
       if (t.forwards == kNone) continue;

@@ -14,7 +14,7 @@ namespace {
 class Deliveries {
  public:
   Deliveries(const PlanInputs& inputs, const Plan& plan)
-      : inputs_(inputs), plan_(plan), sums_(sums_of(plan.kind, plan.servers)) {}
+      : inputs_(inputs), plan_(plan), sums_(plan.collective, plan.servers) {}
 
   Status check() const {
     if (sums_.count() > 0) IBCOLL_TRY(check_reduction());
@@ -82,7 +82,7 @@ class Deliveries {
     };
     for (int origin = 0; origin < plan_.servers; ++origin) {
       for (int server = 0; server < plan_.servers; ++server) {
-        IBCOLL_TRY(delivered(origin, spreads(plan_.kind) ? kEveryone : server, server));
+        IBCOLL_TRY(delivered(origin, spreads(plan_.collective) ? kEveryone : server, server));
       }
     }
     return {};
@@ -157,31 +157,32 @@ uint64_t asked_bytes(const PlanInputs& inputs, int origin, int target) {
   };
   const auto valid = [&](int server) { return server >= 0 && server < servers; };
   if (origin == target || servers < 2) return 0;
-  switch (inputs.kind) {
-    case Kind::kGather:
+  switch (inputs.collective) {
+    case Collective::kGather:
       return target == root && valid(origin) ? of(origin) : 0;
-    case Kind::kScatter:
+    case Collective::kScatter:
       return origin == root && valid(target) ? of(target) : 0;
-    case Kind::kAlltoall:
+    case Collective::kAlltoall:
       if (!valid(origin) || !valid(target)) return 0;
       return inputs.message_bytes.empty()
                  ? inputs.block_bytes * ranks(origin) * ranks(target)
                  : inputs.message_bytes[static_cast<size_t>(origin) * servers + target];
-    case Kind::kAllgather:
+    case Collective::kAllgather:
       return valid(origin) && target == kEveryone ? of(origin) : 0;
-    case Kind::kBcast:
+    case Collective::kBcast:
       return origin == root && target == kEveryone ? inputs.block_bytes : 0;
-    case Kind::kReduce:
+    case Collective::kReduce:
       return origin == kEveryone && target == root ? inputs.block_bytes : 0;
-    case Kind::kReduceScatter:
+    case Collective::kReduceScatter:
       return origin == kEveryone && valid(target) ? of(target) : 0;
-    case Kind::kAllreduce: {
+    case Collective::kAllreduce: {
       const bool asked = origin == kEveryone ? valid(target) : valid(origin) && target == kEveryone;
       const auto slices = static_cast<uint64_t>(servers);
       return asked ? inputs.block_bytes / slices + (inputs.block_bytes % slices > 0 ? 1 : 0) : 0;
     }
+    default:  // is not planned
+      return 0;
   }
-  return 0;
 }
 
 Status check_deliveries(const PlanInputs& inputs, const Plan& plan) {

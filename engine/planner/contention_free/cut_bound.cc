@@ -121,7 +121,7 @@ double cut_bound_ns(const Problem& problem) {
     if (origin != kEveryone && target == kEveryone) out[origin] += static_cast<double>(bytes);
     if (origin == kEveryone && target != kEveryone) into[target] += static_cast<double>(bytes);
   });
-  if (problem.inputs.kind != Kind::kAllreduce) {
+  if (problem.inputs.collective != Collective::kAllreduce) {
     return std::max(Cuts(problem, std::move(out), false).bound_ns(),
                     Cuts(problem, std::move(into), true).bound_ns());
   }

@@ -204,7 +204,7 @@ Timing spread_sums(Problem& problem, int64_t bound_ns) {
       add_sums(edges, match_messages(edges, all_free(edges), at_once, bound_ns), problem);
   measure_shipments(problem);
   Timing timing = place_in_turn(problem);
-  if (problem.inputs.kind != Kind::kAllreduce) return timing;
+  if (problem.inputs.collective != Collective::kAllreduce) return timing;
   std::vector<Tail> links = all_free(edges);
   const std::vector<int64_t> ready_ns = take_all(problem, timing, edges, links);
   add_copies(edges, match_messages(edges, links, ready_ns, bound_ns), into, problem);
@@ -355,10 +355,10 @@ bool is_direct(const Problem& problem) {
 }
 
 Result<Timing> spread_directly(Problem& problem, int64_t bound_ns) {
-  switch (problem.inputs.kind) {
-    case Kind::kBcast:
+  switch (problem.inputs.collective) {
+    case Collective::kBcast:
       return spread_trees(problem);
-    case Kind::kAllgather:
+    case Collective::kAllgather:
       return spread_parts(problem, bound_ns);
     default:
       return spread_sums(problem, bound_ns);

@@ -16,8 +16,8 @@ bool is_direct(const Problem& problem);
 /// matched to links as they fall free (match.h). A reduce_scatter is an allgather backwards, an
 /// allreduce the one after the other, sums going on as soon as they are complete. A bcast goes in
 /// parts, each along a tree of its own, of as many trees as links and ports carry at once
-/// (disjoint_trees.h). Only of networks that are direct, and of these kinds. A time of INT64_MAX:
-/// there are no trees, or messages are too short for them.
+/// (disjoint_trees.h). Only of networks that are direct, and of these collectives. A time of
+/// INT64_MAX: there are no trees, or messages are too short for them.
 Result<Timing> spread_directly(Problem& problem, int64_t bound_ns);
 
 }  // namespace ibcoll::contention_free

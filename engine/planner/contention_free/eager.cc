@@ -66,7 +66,7 @@ class Eager {
     waits_.assign(count, 0);
     ready_.assign(count, 0);
     height_.assign(count, 0);
-    const Sums sums = sums_of(problem_.inputs.kind, problem_.servers);
+    const Sums sums(problem_.inputs.collective, problem_.servers);
     std::vector<std::vector<uint32_t>> into(sums.count());
     for (uint32_t i = 0; i < count; ++i) {
       const Shipment& shipment = problem_.shipments[i];

@@ -226,7 +226,7 @@ class Emitter {
   /// When a transfer has what it forwards, or begins to.
   int64_t fed_ns(uint32_t i, const std::vector<int64_t>& pieces) const {
     const Transfer& transfer = plan_.transfers[i];
-    const size_t sum = sums_of(plan_.kind, plan_.servers).awaited_by(transfer);
+    const size_t sum = Sums(plan_.collective, plan_.servers).awaited_by(transfer);
     if (sum != Sums::kNone) return pieces[sum];
     return transfer.forwards == kNone ? 0
                                       : first_piece_ns(plan_, plan_.transfers[transfer.forwards]);
@@ -242,7 +242,7 @@ class Emitter {
     };
     plan_.tokens.clear();
     plan_.tokens.reserve(tokens_.size());
-    const Sums sums = sums_of(plan_.kind, plan_.servers);
+    const Sums sums(plan_.collective, plan_.servers);
     std::vector<int64_t> pieces(sums.count());  // by sum: the first pieces of all are there
     for (const Transfer& t : plan_.transfers) {
       const size_t sum = sums.fed_by(t);
@@ -291,7 +291,7 @@ class Emitter {
 
 Plan emit_plan(const Problem& problem, const Timing& timing, bool ahead) {
   Plan plan;
-  plan.kind = problem.inputs.kind;
+  plan.collective = problem.inputs.collective;
   plan.servers = problem.servers;
   plan.root = problem.inputs.root;
   plan.piece_bytes = problem.piece_bytes;

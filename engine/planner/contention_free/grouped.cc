@@ -31,7 +31,7 @@ class GroupPlanner {
         random_(problem.inputs.seed) {}
 
   Plan run() {
-    plan_.kind = problem_.inputs.kind;
+    plan_.collective = problem_.inputs.collective;
     plan_.servers = problem_.servers;
     plan_.root = problem_.inputs.root;
     plan_.piece_bytes = problem_.piece_bytes;
@@ -41,7 +41,7 @@ class GroupPlanner {
         std::any_of(problem_.shipments.begin(), problem_.shipments.end(),
                     [](const Shipment& shipment) { return shipment.forwards != kNone; });
     // Data for many is not relayed: who gets it on its way may get it straight, too.
-    if (chained || spreads(problem_.inputs.kind)) {
+    if (chained || spreads(problem_.inputs.collective)) {
       schedule_in_order();
     } else {
       schedule();
@@ -280,7 +280,7 @@ class GroupPlanner {
 
   /// Shipments that forward others, in an order in which what they forward stands before them.
   void schedule_in_order() {
-    const Sums sums = sums_of(problem_.inputs.kind, problem_.servers);
+    const Sums sums(problem_.inputs.collective, problem_.servers);
     std::vector<int64_t> ready(sums.count());
     std::vector<Leg> made;
     for (const Shipment& shipment : problem_.shipments) {

@@ -28,7 +28,7 @@ constexpr double kAlike = 0.8;
 /// Positions from 0 to 2^32 - 1 that sort the shipments.
 using Keys = std::vector<uint64_t>;
 
-bool spreads(const Problem& problem) { return contention_free::spreads(problem.inputs.kind); }
+bool spreads(const Problem& problem) { return contention_free::spreads(problem.inputs.collective); }
 
 int shift(const Problem& problem, const Shipment& shipment) {
   const int from = problem.position[shipment.from], to = problem.position[shipment.to];
@@ -110,7 +110,7 @@ Keys order_keys(const Problem& problem, Order order) {
     } else if (order == Order::kNearest) {
       const auto far = static_cast<uint64_t>(problem.latency_ns(shipment.from, shipment.to));
       high = std::min<uint64_t>(far >> 4, UINT32_MAX);
-      if (problem.inputs.kind == Kind::kScatter) high = UINT32_MAX - high;
+      if (problem.inputs.collective == Collective::kScatter) high = UINT32_MAX - high;
     } else if (order == Order::kRandom) {
       high = random() >> 32;
     }
@@ -129,7 +129,7 @@ std::vector<uint32_t> order_shipments(const Problem& problem, Order order) {
     chained = problem.shipments[i].forwards != Transfer::kNone;
   }
   if (chained) return shipments;
-  if (order == Order::kShift && problem.inputs.kind == Kind::kAlltoall &&
+  if (order == Order::kShift && is_alltoall(problem.inputs.collective) &&
       problem.shipments.size() ==
           static_cast<size_t>(problem.servers) * static_cast<size_t>(problem.servers - 1)) {
     // Every pair stands at a known index.
@@ -159,7 +159,7 @@ Timing place_on(std::vector<LinkTimes>& links, const Problem& problem,
                 const std::vector<uint32_t>& order, int64_t limit_ns) {
   Timing timing;
   timing.start_ns.resize(problem.shipments.size());
-  const Sums sums = sums_of(problem.inputs.kind, problem.servers);
+  const Sums sums(problem.inputs.collective, problem.servers);
   std::vector<int64_t> ready(sums.count());  // by sum: the first piece of all is there
   Path path;
   for (const uint32_t index : order) {
@@ -273,12 +273,12 @@ Timing list_schedule(const Problem& problem, int64_t bound_ns) {
   }
   if (near()) return best;
   // Rounds know nothing of links between switches, and phases leave them idle between two.
-  if (problem.inputs.kind == Kind::kAlltoall && problem.is_tree && wide != Wide::kNot && !many) {
+  if (is_alltoall(problem.inputs.collective) && problem.is_tree && wide != Wide::kNot && !many) {
     take(place_in_time(problem));
     if (near()) return best;
   }
   // On a tree the others come about as near, and sooner.
-  if (problem.inputs.kind == Kind::kAlltoall && !problem.is_tree) {
+  if (is_alltoall(problem.inputs.collective) && !problem.is_tree) {
     attempt(order_shipments(problem, Order::kRounds), Place::kInTurn);
     if (many && best.time_ns < INT64_MAX) return best;
     enough += kLessGood;

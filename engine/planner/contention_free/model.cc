@@ -31,14 +31,10 @@ Status check_sizes(const PlanInputs& inputs) {
                 inputs.most_parts, kMostParts);
   }
   if (inputs.message_bytes.empty()) return {};
-  size_t expected = servers;
-  if (inputs.kind == Kind::kAlltoall) expected = servers * servers;
-  const bool alike = inputs.kind == Kind::kBcast || inputs.kind == Kind::kReduce ||
-                     inputs.kind == Kind::kAllreduce;
-  if (alike) expected = 0;
+  const size_t expected = sizes_of(inputs.collective, servers);
   if (inputs.message_bytes.size() != expected) {
     return fail(ErrorCode::kInvalidArgument, "{} sizes of messages: {} of {} servers takes {}",
-                inputs.message_bytes.size(), to_string(inputs.kind), servers, expected);
+                inputs.message_bytes.size(), to_string(inputs.collective), servers, expected);
   }
   for (size_t i = 0; i < expected; ++i) {
     if (inputs.message_bytes[i] <= kMostBytes) continue;
@@ -199,25 +195,26 @@ uint64_t message_bytes(const PlanInputs& inputs, int origin, int target) {
     return inputs.message_bytes.empty() ? inputs.block_bytes * static_cast<uint64_t>(ranks[server])
                                         : inputs.message_bytes[server];
   };
-  switch (inputs.kind) {
-    case Kind::kGather:
-    case Kind::kAllgather:
+  switch (inputs.collective) {
+    case Collective::kGather:
+    case Collective::kAllgather:
       return sized(origin);
-    case Kind::kScatter:
-    case Kind::kReduceScatter:
+    case Collective::kScatter:
+    case Collective::kReduceScatter:
       return sized(target);
-    case Kind::kAlltoall:
+    case Collective::kAlltoall:
       return inputs.message_bytes.empty()
                  ? inputs.block_bytes * static_cast<uint64_t>(ranks[origin]) *
                        static_cast<uint64_t>(ranks[target])
                  : inputs.message_bytes[static_cast<size_t>(origin) * ranks.size() + target];
-    case Kind::kBcast:
-    case Kind::kReduce:
+    case Collective::kBcast:
+    case Collective::kReduce:
       return inputs.block_bytes;
-    case Kind::kAllreduce:
+    case Collective::kAllreduce:
       return (inputs.block_bytes + ranks.size() - 1) / ranks.size();
+    default:  // is not planned
+      return 0;
   }
-  return 0;
 }
 
 void Problem::walk(int from, int to, Path& path) const {
@@ -235,6 +232,10 @@ void Problem::walk(int from, int to, Path& path) const {
 
 Result<Problem> make_problem(const PlanInputs& inputs) {
   if (inputs.fabric == nullptr) return fail(ErrorCode::kInvalidArgument, "no network given");
+  if (std::ranges::count(kPlanned, inputs.collective) == 0) {
+    return fail(ErrorCode::kInvalidArgument, "no plans of {}: one of {}",
+                to_string(inputs.collective), planned_names());
+  }
   if (inputs.server_ranks.empty() || inputs.server_ranks.size() > kMostServers) {
     return fail(ErrorCode::kInvalidArgument, "{} servers: must be 1 to {}",
                 inputs.server_ranks.size(), kMostServers);
@@ -247,10 +248,10 @@ Result<Problem> make_problem(const PlanInputs& inputs) {
     return fail(ErrorCode::kInvalidArgument, "server {} has {} ranks: at least 1", server,
                 inputs.server_ranks[server]);
   }
-  const int64_t transfers = transfers_of(inputs.kind, problem.servers);
+  const int64_t transfers = transfers_of(inputs.collective, problem.servers);
   if (transfers > kMostTransfers) {
     return fail(ErrorCode::kInvalidArgument, "{} of {} servers has {} transfers: at most {}",
-                to_string(inputs.kind), problem.servers, transfers, kMostTransfers);
+                to_string(inputs.collective), problem.servers, transfers, kMostTransfers);
   }
   if (inputs.root < 0 || inputs.root >= problem.servers) {
     return fail(ErrorCode::kInvalidArgument, "root {}: there are servers 0 to {}", inputs.root,
@@ -260,7 +261,7 @@ Result<Problem> make_problem(const PlanInputs& inputs) {
   IBCOLL_TRY(check_hosts(inputs, problem));
   number_servers(problem);
   problem.is_tree = is_tree(problem.fabric);
-  if (inputs.kind == Kind::kAlltoall && problem.servers <= kMostInTable) {
+  if (is_alltoall(inputs.collective) && problem.servers <= kMostInTable) {
     std::vector<int64_t> latencies;
     latencies.reserve(static_cast<size_t>(problem.servers) * problem.servers);
     for (int from = 0; from < problem.servers; ++from) {
@@ -275,7 +276,7 @@ Result<Problem> make_problem(const PlanInputs& inputs) {
 
 void measure_shipments(Problem& problem) {
   problem.links.assign(problem.fabric.links(), {});
-  const Sums sums = sums_of(problem.inputs.kind, problem.servers);
+  const Sums sums(problem.inputs.collective, problem.servers);
   problem.hops.clear();
   problem.first_hop.clear();
   const bool keep = problem.shipments.size() <= kMostRoutes;

@@ -13,7 +13,7 @@ class Neighbours {
         fabric_(problem.fabric),
         server_at_(fabric_.nodes(), -1),
         seen_(fabric_.nodes(), -1),
-        passes_switches_(problem.inputs.kind != Kind::kBcast) {}
+        passes_switches_(problem.inputs.collective != Collective::kBcast) {}
 
   std::vector<std::pair<int, int>> find() {
     for (int s = 0; s < problem_.servers; ++s) {
@@ -22,8 +22,7 @@ class Neighbours {
       there = s;
     }
     // A sum goes the way back.
-    const Kind kind = problem_.inputs.kind;
-    const bool both_ways = kind != Kind::kAllgather && kind != Kind::kBcast;
+    const bool both_ways = !same_for_all(problem_.inputs.collective);
     std::vector<std::pair<int, int>> pairs;
     for (int s = 0; s < problem_.servers; ++s) {
       for (const int other : around(s)) {

@@ -20,8 +20,8 @@ constexpr uint64_t kLeastRelayed = 4096;
 constexpr size_t kManyForwards = 5'000;
 
 /// Programs don't cut what is combined for many: it goes on when all of it is there.
-bool combines_for_many(Kind kind) {
-  return kind == Kind::kReduceScatter || kind == Kind::kAllreduce;
+bool combines_for_many(Collective collective) {
+  return reduces(collective) && !has_root(collective);
 }
 
 /// Tries the ways to spread data for many and pieces of several sizes; leaves the best shipments
@@ -48,9 +48,9 @@ Result<Timing> best_spread(Problem& problem, int64_t bound_ns) {
   };
   std::vector<Spread> spreads = {Spread::kChain, Spread::kBranches, Spread::kHeads,
                                  Spread::kEarliest};
-  const bool cut = !combines_for_many(problem.inputs.kind);
+  const bool cut = !combines_for_many(problem.inputs.collective);
   // Where servers are joined directly by links as wide as their ports, a ring fills the ports.
-  if (!cut || (problem.inputs.kind == Kind::kAllgather && is_direct(problem))) {
+  if (!cut || (problem.inputs.collective == Collective::kAllgather && is_direct(problem))) {
     spreads.insert(spreads.begin(), Spread::kRing);
   }
   for (const Spread spread : spreads) {
@@ -80,8 +80,7 @@ Result<Timing> best_spread(Problem& problem, int64_t bound_ns) {
 /// Of data for many: where servers are joined directly from neighbour to neighbour, unless that is
 /// not near the bound and something else is better.
 Result<Timing> best_of_many(Problem& problem, int64_t bound_ns) {
-  const Kind kind = problem.inputs.kind;
-  if (kind == Kind::kReduce || !is_direct(problem)) {
+  if (problem.inputs.collective == Collective::kReduce || !is_direct(problem)) {
     IBCOLL_TRY(make_shipments(problem, Spread::kChain));
     return best_spread(problem, bound_ns);
   }
@@ -125,11 +124,11 @@ Result<Plan> plan_any(Problem& problem, int64_t bound_ns) {
   const PlanInputs& inputs = problem.inputs;
   const bool listed = inputs.planner == Planner::kList || inputs.planner == Planner::kBest;
   Timing timing;
-  if (spreads(inputs.kind) && listed) {
+  if (spreads(inputs.collective) && listed) {
     IBCOLL_ASSIGN(timing, best_of_many(problem, bound_ns));
   } else {
     IBCOLL_TRY(make_shipments(problem, Spread::kChain));
-    if (spreads(inputs.kind)) {
+    if (spreads(inputs.collective)) {
       IBCOLL_ASSIGN(timing, best_spread(problem, bound_ns));
     } else if (listed) {
       timing = list_schedule(problem, bound_ns);
@@ -149,7 +148,7 @@ Result<Plan> plan_any(Problem& problem, int64_t bound_ns) {
     Plan other = plan_groups(problem, planner);
     // Each transfer of these waits for tokens of others that wait: a little is soon lost.
     const bool many =
-        combines_for_many(inputs.kind) || (spreads(inputs.kind) && is_direct(problem));
+        combines_for_many(inputs.collective) || (spreads(inputs.collective) && is_direct(problem));
     const double part = many ? 1 - kWorthMore : 1;
     if (static_cast<double>(other.time_ns) < part * static_cast<double>(plan.time_ns)) {
       plan = std::move(other);

@@ -5,61 +5,66 @@
 /// what goes beyond it (docs/results/contention_free.md). Plans are made for servers: what the
 /// ranks of one server have for the ranks of another is one message.
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "engine/base/result.h"
+#include "engine/schedule/collective_traits.h"
 #include "engine/schedule/sums.h"
 #include "topology/fabric.h"
 
 namespace ibcoll::contention_free {
 
-/// What is to be delivered. Messages are named (origin, target) as blocks are:
-/// gather: (s, root) for every other server s; scatter: (root, t); alltoall: (s, t) for every
-/// ordered pair; allgather: (s, kEveryone); bcast: (root, kEveryone); reduce: (kEveryone, root),
-/// reduce_scatter: (kEveryone, t) for every server t, of which transfers carry partial results;
-/// allreduce: the same of slices alike, one a server, and (t, kEveryone) of what they come to. The
-/// v-kinds are the same with sizes that differ.
-enum class Kind : uint8_t {
-  kGather,
-  kScatter,
-  kAlltoall,
-  kAllgather,
-  kBcast,
-  kReduce,
-  kReduceScatter,
-  kAllreduce
-};
-inline constexpr int kKinds = 8;
+/// The collectives that are planned, in the order in which they are named. One that differs from
+/// one of these in the lengths of blocks alone has the same plans, under this one's name:
+/// planned_as().
+///
+/// What is to be delivered: messages are named (origin, target) as blocks are. gather: (s, root)
+/// for every other server s; scatter: (root, t); alltoall: (s, t) for every ordered pair;
+/// allgather: (s, kEveryone); bcast: (root, kEveryone); reduce: (kEveryone, root), reduce_scatter:
+/// (kEveryone, t) for every server t, of which transfers carry partial results; allreduce: the same
+/// of slices alike, one a server, and (t, kEveryone) of what they come to.
+inline constexpr std::array kPlanned = {
+    Collective::kGather, Collective::kScatter, Collective::kAlltoall,      Collective::kAllgather,
+    Collective::kBcast,  Collective::kReduce,  Collective::kReduceScatter, Collective::kAllreduce};
 inline constexpr int32_t kEveryone = -1;
 
+/// The one of kPlanned that has the plans of a collective; itself where there is none.
+constexpr Collective planned_as(Collective collective) {
+  for (const Collective planned : kPlanned) {
+    if (traits(planned).equal == traits(collective).equal) return planned;
+  }
+  return collective;
+}
+static_assert(
+    [] {
+      for (const Collective planned : kPlanned) {
+        if (planned_as(planned) != planned) return false;
+      }
+      return true;
+    }(),
+    "of those that differ in the lengths of blocks alone one is planned");
+
 /// True where a message is not of one server for one other.
-inline bool spreads(Kind kind) {
-  return kind != Kind::kGather && kind != Kind::kScatter && kind != Kind::kAlltoall;
+constexpr bool spreads(Collective collective) {
+  return same_for_all(collective) || reduces(collective);
 }
 /// How many transfers a plan has where each server may send to each.
-inline int64_t transfers_of(Kind kind, int64_t servers) {
-  switch (kind) {
-    case Kind::kAlltoall:
-    case Kind::kAllgather:
-    case Kind::kReduceScatter:
-      return servers * (servers - 1);
-    case Kind::kAllreduce:
-      return 2 * servers * (servers - 1);
-    default:
-      return servers - 1;
-  }
+constexpr int64_t transfers_of(Collective collective, int64_t servers) {
+  if (has_root(collective)) return servers - 1;
+  const bool twice = Sums::targets_of(collective) == Sums::Targets::kEachForAll;
+  return (twice ? 2 : 1) * servers * (servers - 1);
 }
-/// Where partial results of a kind come together.
-inline Sums sums_of(Kind kind, int servers) {
-  const auto targets = kind == Kind::kReduce          ? Sums::Targets::kOne
-                       : kind == Kind::kReduceScatter ? Sums::Targets::kEach
-                       : kind == Kind::kAllreduce     ? Sums::Targets::kEachForAll
-                                                      : Sums::Targets::kNone;
-  return {targets, servers};
+/// How many sizes PlanInputs::message_bytes has; 0: messages of one size alone are planned.
+constexpr size_t sizes_of(Collective collective, size_t servers) {
+  if (has_one_block(collective)) return 0;
+  return is_alltoall(collective) ? servers * servers : servers;
 }
 
 enum class Planner : uint8_t {
@@ -89,7 +94,7 @@ struct Transfer {
   static constexpr uint32_t kNone = contention_free::kNone;
 
   int32_t from = 0, to = 0;        ///< servers
-  int32_t origin = 0, target = 0;  ///< the message; kEveryone as Kind says
+  int32_t origin = 0, target = 0;  ///< the message; kEveryone as kPlanned says
   uint64_t bytes = 0;              ///< of the message, or of its part; never 0
   int64_t start_ns = 0;            ///< planned: the first byte leaves `from`
   int64_t end_ns = 0;              ///< planned: the last byte is at `to`
@@ -130,7 +135,7 @@ struct Token {
 /// A plan: plain data. check_plan() (check.h) says whether it is right; the same inputs give the
 /// same plan on every rank.
 struct Plan {
-  Kind kind = Kind::kGather;
+  Collective collective = Collective::kGather;  ///< of kPlanned
   int servers = 0;
   int root = 0;
   Planner planner = Planner::kList;  ///< never kBest: the one that won
@@ -171,17 +176,18 @@ uint32_t packet_bytes(const Plan& plan);
 
 /// What to plan.
 struct PlanInputs {
-  Kind kind = Kind::kAlltoall;
-  int root = 0;  ///< server; of gather, scatter, bcast, reduce
+  Collective collective = Collective::kAlltoall;  ///< of kPlanned
+  int root = 0;                                   ///< server; of gather, scatter, bcast, reduce
   /// Ranks of each server; its size is the number of servers.
   std::vector<int> server_ranks;
-  /// Bytes of a block: what a rank has for a rank (alltoall, reduce_scatter) or for all (other
-  /// kinds). The message of two servers has the blocks of all their ranks; of bcast and reduce it
+  /// Bytes of a block: what a rank has for a rank (alltoall, reduce_scatter) or for all (the
+  /// others). The message of two servers has the blocks of all their ranks; of bcast and reduce it
   /// has one, of allreduce a slice of one.
   uint64_t block_bytes = 0;
-  /// Sizes of messages where blocks differ, instead of block_bytes: one a server (gather, scatter,
-  /// allgather, reduce_scatter; by origin or target, other than the root), or one an ordered pair,
-  /// [origin * servers + target] (alltoall). Messages of 0 bytes are not sent. Empty otherwise.
+  /// Sizes of messages where blocks differ, instead of block_bytes (sizes_of()): one a server
+  /// (gather, scatter, allgather, reduce_scatter; by origin or target, other than the root), or one
+  /// an ordered pair, [origin * servers + target] (alltoall). Messages of 0 bytes are not sent.
+  /// Empty otherwise.
   std::vector<uint64_t> message_bytes;
   const topology::Fabric* fabric = nullptr;
   /// The host of the fabric that each server is. Empty: host s is server s.
@@ -202,29 +208,30 @@ struct PlanInputs {
 
 /// Into how many parts a plan for the inputs may cut messages; 1: not at all.
 inline int32_t most_parts(const PlanInputs& inputs) {
-  if (inputs.kind == Kind::kBcast && inputs.most_parts == 0) return kMostParts;
-  const bool cuts = inputs.kind == Kind::kBcast || inputs.kind == Kind::kAllgather;
-  return cuts && inputs.most_parts > 1 ? inputs.most_parts : 1;
+  if (inputs.collective == Collective::kBcast && inputs.most_parts == 0) return kMostParts;
+  return same_for_all(inputs.collective) && inputs.most_parts > 1 ? inputs.most_parts : 1;
 }
 
-/// Makes a plan. Refuses, naming it: no servers or ranks, a root that is not there, sizes that
-/// don't fit, a fabric without a host for a server or with one for two, pairs that are not servers,
-/// and pairs that leave somebody without a way to another.
+/// Makes a plan. Refuses, naming it: a collective that is not planned, no servers or ranks, a root
+/// that is not there, sizes that don't fit, a fabric without a host for a server or with one for
+/// two, pairs that are not servers, and pairs that leave somebody without a way to another.
 Result<Plan> plan_transfers(const PlanInputs& inputs);
 
 /// No plan for the inputs can be shorter (Plan::bound_ns); with `relayed`, none that sends what is
 /// for one server through others.
 Result<int64_t> lower_bound_ns(const PlanInputs& inputs, bool relayed = false);
 
-/// Bytes of the message of two servers (of kinds with one message a server: the other end is
-/// ignored).
+/// Bytes of the message of two servers (of collectives with one message a server: the other
+/// end is ignored).
 uint64_t message_bytes(const PlanInputs& inputs, int origin, int target);
 
-const char* to_string(Kind kind);
 const char* to_string(Planner planner);
 const char* to_string(Policy policy);
-Result<Kind> parse_kind(std::string_view text);
+/// One of kPlanned by its name.
+Result<Collective> parse_planned(std::string_view text);
 Result<Planner> parse_planner(std::string_view text);
 Result<Policy> parse_policy(std::string_view text);
+/// "gather, scatter, ...", all of kPlanned: for help texts.
+std::string planned_names();
 
 }  // namespace ibcoll::contention_free

@@ -60,7 +60,7 @@ Result<Plan> read_plan(const Json& json) {
                 json.value("version", 0), kPlanVersion);
   }
   Plan plan;
-  IBCOLL_ASSIGN(plan.kind, parse_kind(json.at("kind").get<std::string>()));
+  IBCOLL_ASSIGN(plan.collective, parse_planned(json.at("kind").get<std::string>()));
   IBCOLL_ASSIGN(plan.planner, parse_planner(json.at("planner").get<std::string>()));
   IBCOLL_ASSIGN(plan.policy, parse_policy(json.at("policy").get<std::string>()));
   plan.servers = json.at("servers").get<int>();
@@ -138,7 +138,7 @@ Json plan_to_json(const Plan& plan) {
   }
   Json json = {{"format", kPlanFormat},
                {"version", kPlanVersion},
-               {"kind", to_string(plan.kind)},
+               {"kind", to_string(plan.collective)},
                {"servers", plan.servers},
                {"root", plan.root},
                {"planner", to_string(plan.planner)},

@@ -63,27 +63,6 @@ std::vector<std::pair<int, int>> permitted_servers(const topology::Fabric& fabri
 
 }  // namespace
 
-Kind kind_of(Collective collective) {
-  switch (traits(collective).equal) {
-    case Collective::kGather:
-      return Kind::kGather;
-    case Collective::kScatter:
-      return Kind::kScatter;
-    case Collective::kAllgather:
-      return Kind::kAllgather;
-    case Collective::kBcast:
-      return Kind::kBcast;
-    case Collective::kReduce:
-      return Kind::kReduce;
-    case Collective::kReduceScatterBlock:
-      return Kind::kReduceScatter;
-    case Collective::kAllreduce:
-      return Kind::kAllreduce;
-    default:
-      return Kind::kAlltoall;
-  }
-}
-
 /// What is known for one shape, as long as some plan of it is kept.
 struct PlanStore::Shaped {
   Shaped(uint64_t shape_hash, const PlanInputs& inputs)
@@ -159,8 +138,9 @@ Result<std::shared_ptr<const TransferPlan>> PlanStore::find(Collective collectiv
 
 Result<PlanStore::Entry*> PlanStore::make(Shaped& of, Collective collective, const Shape& shape,
                                           Rank root, int64_t block_bytes) {
-  return use(of, of.plans.get(kind_of(collective), has_root(collective) ? shape.server_of(root) : 0,
-                              bytes_of(block_bytes)));
+  return use(of,
+             of.plans.get(planned_as(collective), has_root(collective) ? shape.server_of(root) : 0,
+                          bytes_of(block_bytes)));
 }
 
 Result<PlanStore::Entry*> PlanStore::use(Shaped& of, Result<std::shared_ptr<const Plan>> plan) {
@@ -209,7 +189,7 @@ Result<std::shared_ptr<const TransferPlan>> PlanStore::find(Collective collectiv
     bytes = PlanCache::size_class(std::max<uint64_t>(bytes, 1));  // programs send empty blocks too
   }
   IBCOLL_ASSIGN(Entry* const made,
-                use(here, here.plans.get(kind_of(collective), 0, here.message_bytes)));
+                use(here, here.plans.get(planned_as(collective), 0, here.message_bytes)));
   return order(*made, 0);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-/// Plans as programs are built from them, made once for each kind, size class, shape and fabric.
+/// Plans as programs are built from them, made once for each collective, size class, shape and
+/// fabric.
 
 #include <array>
 #include <list>
@@ -29,9 +30,6 @@ struct PlanStoreOptions {
   size_t most_bytes = size_t{64} << 20;
 };
 
-/// What is planned for a collective that is planned.
-Kind kind_of(Collective collective);
-
 /// Of one fabric. Every rank that asks for the same gets the same.
 class PlanStore {
  public:
@@ -41,9 +39,9 @@ class PlanStore {
 
   /// The plan for blocks of `block_bytes`, of their size class (PlanCache::size_class), or where
   /// they differ (-1) for some of a usual size. `hosts`: of each server of the shape. Null for a
-  /// barrier and for a single server, which need none. Fails where the fabric has no such hosts. A
-  /// file of plans that can't be used is reported in one line, and what it should have had is
-  /// planned anew.
+  /// barrier and for a single server, which need none. Fails where the fabric has no such hosts, or
+  /// the collective no plans. A file of plans that can't be used is reported in one line, and what
+  /// it should have had is planned anew.
   Result<std::shared_ptr<const TransferPlan>> find(Collective collective, const Shape& shape,
                                                    std::span<const int> hosts, Rank root,
                                                    int64_t block_bytes);

@@ -15,7 +15,7 @@ bool stands_before(const Token& a, const Token& b) {
 }  // namespace
 
 void retime(const Problem& problem, Plan& plan) {
-  const Sums sums = sums_of(plan.kind, plan.servers);
+  const Sums sums(plan.collective, plan.servers);
   std::vector<int64_t> ready(sums.count());
   size_t token = 0;
   plan.time_ns = 0;
@@ -86,7 +86,7 @@ void sort_plan(Plan& plan) {
 }
 
 uint64_t relay_buffer_bytes(const Plan& plan) {
-  if (spreads(plan.kind)) return 0;
+  if (spreads(plan.collective)) return 0;
   struct Change {
     int server;
     int64_t time;

@@ -29,7 +29,7 @@ std::vector<uint32_t> order_of(const Plan& plan, const Orders& orders) {
     ++waits[before];
   };
   for (const TransferPlan::Token& order : orders) follows(order.after, order.before);
-  const Sums sums = sums_of(plan.kind, plan.servers);
+  const Sums sums(plan.collective, plan.servers);
   std::vector<std::vector<uint32_t>> into(sums.count());
   for (uint32_t i = 0; i < count; ++i) {
     const size_t sum = sums.fed_by(plan.transfers[i]);
@@ -147,7 +147,7 @@ class Moments {
     for (const Token& token : plan.tokens) ++first_[token.before + 1];
     std::partial_sum(first_.begin(), first_.end(), first_.begin());
     // Blocks that all servers have for all are many: they are not cut.
-    const bool many = spreads(plan.kind) && plan.kind != Kind::kBcast && plan.kind != Kind::kReduce;
+    const bool many = spreads(plan.collective) && !has_root(plan.collective);
     if (most_pieces > 1 && !many) cut(most_pieces);
   }
 
@@ -336,7 +336,7 @@ TransferPlan transfer_plan(const Plan& plan, const topology::Fabric& fabric,
   result.keeps_time = keeps_time(plan);
   result.bound_ns = plan.bound_ns;
   result.parts = static_cast<uint32_t>(plan.parts);
-  result.relays = spreads(plan.kind) && plan.kind != Kind::kAllgather;
+  result.relays = spreads(plan.collective) && plan.collective != Collective::kAllgather;
   const std::vector<uint32_t> order = order_of(plan, orders);
   std::vector<uint32_t> place(order.size());
   for (uint32_t i = 0; i < order.size(); ++i) place[order[i]] = i;

@@ -16,7 +16,7 @@ void queue_up(const Problem& problem, const LinkGroups& groups, Plan& plan) {
   std::vector<uint32_t> waits(count, 0);
   std::vector<int64_t> ready(count, 0);
   std::vector<std::vector<uint32_t>> followers(count);
-  const Sums sums = sums_of(plan.kind, plan.servers);
+  const Sums sums(plan.collective, plan.servers);
   std::vector<std::vector<uint32_t>> into(sums.count());
   const auto edge = [&](uint32_t before, uint32_t after) {
     ++waits[after];

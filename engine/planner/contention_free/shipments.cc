@@ -253,7 +253,7 @@ Status spread_shipments(Problem& problem, Spread spread) {
 Status straight_shipments(Problem& problem) {
   if (!problem.inputs.permitted) {
     const auto servers = static_cast<size_t>(problem.servers);
-    problem.shipments.reserve(problem.inputs.kind == Kind::kAlltoall ? servers * (servers - 1)
+    problem.shipments.reserve(is_alltoall(problem.inputs.collective) ? servers * (servers - 1)
                                                                      : servers);
     visit_messages(problem.inputs, [&](int origin, int target, uint64_t bytes) {
       problem.shipments.push_back({origin, target, origin, target, bytes, Transfer::kNone});
@@ -262,7 +262,7 @@ Status straight_shipments(Problem& problem) {
   }
   IBCOLL_ASSIGN(const auto next, permitted_servers(problem));
   // Ways are found from the end that messages share; a way there is a way back.
-  const bool to_root = problem.inputs.kind == Kind::kGather;
+  const bool to_root = problem.inputs.collective == Collective::kGather;
   std::vector<std::vector<int>> before(problem.servers);
   std::vector<int> order, way;
   Status status;
@@ -296,8 +296,8 @@ Status straight_shipments(Problem& problem) {
 
 Status make_shipments(Problem& problem, Spread spread) {
   problem.shipments.clear();
-  IBCOLL_TRY(spreads(problem.inputs.kind) ? spread_shipments(problem, spread)
-                                          : straight_shipments(problem));
+  IBCOLL_TRY(spreads(problem.inputs.collective) ? spread_shipments(problem, spread)
+                                                : straight_shipments(problem));
   measure_shipments(problem);
   return {};
 }

@@ -6,47 +6,50 @@
 namespace ibcoll::contention_free {
 
 /// Calls `visit(origin, target, bytes)` for every message between two servers that has bytes; the
-/// target is kEveryone, or the origin, where Kind says so.
+/// target is kEveryone, or the origin, where kPlanned says so.
 template <class Visit>
 void visit_messages(const PlanInputs& inputs, Visit&& visit) {
   const int servers = static_cast<int>(inputs.server_ranks.size());
   const auto one = [&](int origin, int target, uint64_t bytes) {
     if (bytes > 0 && servers > 1) visit(origin, target, bytes);
   };
-  switch (inputs.kind) {
-    case Kind::kGather:
-    case Kind::kScatter:
+  switch (inputs.collective) {
+    case Collective::kGather:
+    case Collective::kScatter:
       for (int other = 0; other < servers; ++other) {
         if (other == inputs.root) continue;
-        const bool gather = inputs.kind == Kind::kGather;
+        const bool gather = inputs.collective == Collective::kGather;
         const int origin = gather ? other : inputs.root, target = gather ? inputs.root : other;
         one(origin, target, message_bytes(inputs, origin, target));
       }
       return;
-    case Kind::kAlltoall:
+    case Collective::kAlltoall:
       for (int origin = 0; origin < servers; ++origin) {
         for (int target = 0; target < servers; ++target) {
           if (origin != target) one(origin, target, message_bytes(inputs, origin, target));
         }
       }
       return;
-    case Kind::kAllgather:
+    case Collective::kAllgather:
       for (int origin = 0; origin < servers; ++origin) {
         one(origin, kEveryone, message_bytes(inputs, origin, kEveryone));
       }
       return;
-    case Kind::kBcast:
+    case Collective::kBcast:
       return one(inputs.root, kEveryone, inputs.block_bytes);
-    case Kind::kReduce:
+    case Collective::kReduce:
       return one(kEveryone, inputs.root, inputs.block_bytes);
-    case Kind::kReduceScatter:
-    case Kind::kAllreduce:
+    case Collective::kReduceScatter:
+    case Collective::kAllreduce:
       for (int target = 0; target < servers; ++target) {
         one(kEveryone, target, message_bytes(inputs, kEveryone, target));
       }
-      for (int origin = 0; origin < servers && inputs.kind == Kind::kAllreduce; ++origin) {
+      for (int origin = 0; origin < servers && inputs.collective == Collective::kAllreduce;
+           ++origin) {
         one(origin, kEveryone, message_bytes(inputs, origin, kEveryone));
       }
+      return;
+    default:  // is not planned
       return;
   }
 }

@@ -6,35 +6,15 @@
 #include <map>
 #include <set>
 
-#include "engine/planner/contention_free/check.h"
 #include "studies/simulate/plan_run.h"
 #include "studies/simulate/plan_study.h"
+#include "tests/planner/contention_free_networks.h"
 #include "topology/distort.h"
-#include "topology/spec.h"
 
-namespace ibcoll {
+namespace ibcoll::contention_free {
 namespace {
 
-using contention_free::Kind;
-using contention_free::PlanInputs;
-using topology::Fabric;
-
-const std::string kLan = ",bandwidth=1Gbit/s,latency=10us";
-
-Fabric network(const std::string& spec) {
-  auto fabric = topology::open_fabric(spec);
-  EXPECT_TRUE(fabric.has_value()) << spec;
-  return *fabric;
-}
-
-PlanInputs request_for(const Fabric& fabric, Kind kind) {
-  PlanInputs inputs;
-  inputs.kind = kind;
-  inputs.server_ranks.assign(fabric.hosts(), 1);
-  inputs.block_bytes = 100 << 10;
-  inputs.fabric = &fabric;
-  return inputs;
-}
+constexpr uint64_t kBlockBytes = 100 << 10;
 
 /// Bandwidths by kind of cable: of hosts or not.
 std::map<bool, std::set<double>> bandwidths(const Fabric& fabric) {
@@ -121,9 +101,9 @@ TEST(WrongFigures, HowWrongIsReadFromText) {
 
 /// Plans with figures wrong by `r` take at most 1.3 times as long as with the right ones, and
 /// nothing waits for longer than was stated.
-void expect_robust(const std::string& spec, Kind kind, double r, uint64_t seed) {
+void expect_robust(const std::string& spec, Collective collective, double r, uint64_t seed) {
   const Fabric fabric = network(spec);
-  PlanInputs inputs = request_for(fabric, kind);
+  PlanInputs inputs = request_for(fabric, collective, kBlockBytes);
   sim::PlanStudy study;
   study.fabric = study.believed = &fabric;
   const auto right = sim::study_plan(study, inputs);
@@ -137,7 +117,7 @@ void expect_robust(const std::string& spec, Kind kind, double r, uint64_t seed) 
   study.check = true;
   const auto wrong = sim::study_plan(study, inputs);
   ASSERT_TRUE(wrong.has_value());
-  const std::string what = fmt::format("{} {} {} {}", spec, to_string(kind), r, seed);
+  const std::string what = fmt::format("{} {} {} {}", spec, to_string(collective), r, seed);
   EXPECT_EQ(wrong->violation, "") << what;
   EXPECT_LE(*wrong->simulated_us, 1.3 * *right->simulated_us) << what;
   EXPECT_LE(*wrong->waited_us, *wrong->jitter_us + 0.001) << what;
@@ -148,16 +128,16 @@ TEST(WrongFigures, CostLittleAndTheJitterIsStated) {
   for (const char* spec :
        {"single-switch:12", "tree:5x3,hosts=14", "tree:5x3,hosts=14,trunk-bandwidth=4Gbit/s",
         "wan:6,6,long-latency=5ms", "wan:6,6,long-latency=5ms,trunk-bandwidth=4Gbit/s"}) {
-    for (const Kind kind : {Kind::kGather, Kind::kAlltoall})
-      expect_robust(spec + kLan, kind, 0.3, 2);
+    for (const Collective collective : {Collective::kGather, Collective::kAlltoall})
+      expect_robust(spec + kLan, collective, 0.3, 2);
   }
 }
 
 /// Transfers of two clusters meet where hosts are as fast as planned, and the way between is
 /// longer.
 TEST(WrongFigures, TheJitterIsStatedWhereOneFigureAloneIsWrong) {
-  expect_robust("wan:8,8,long-latency=5ms,trunk-bandwidth=10Gbit/s" + kLan, Kind::kAlltoall, 0.2,
-                2);
+  expect_robust("wan:8,8,long-latency=5ms,trunk-bandwidth=10Gbit/s" + kLan, Collective::kAlltoall,
+                0.2, 2);
 }
 
 TEST(WrongFigures, CostLittleAndTheJitterIsStatedFull) {
@@ -166,9 +146,9 @@ TEST(WrongFigures, CostLittleAndTheJitterIsStatedFull) {
         "fat-tree:4,2", "wan:8,8,long-latency=5ms",
         "wan:8,8,long-latency=5ms,trunk-bandwidth=10Gbit/s",
         "random-tree:20,8,seed=3,trunk-bandwidth=300Mbit/s:1Gbit/s:10Gbit/s"}) {
-    for (const Kind kind : {Kind::kGather, Kind::kAlltoall}) {
+    for (const Collective collective : {Collective::kGather, Collective::kAlltoall}) {
       for (const double r : {0.1, 0.2, 0.3}) {
-        for (uint64_t seed = 1; seed <= 2; ++seed) expect_robust(spec + kLan, kind, r, seed);
+        for (uint64_t seed = 1; seed <= 2; ++seed) expect_robust(spec + kLan, collective, r, seed);
       }
     }
   }
@@ -181,7 +161,7 @@ TEST(WrongFigures, OnNarrowLinksNothingWaitsForLongerThanATokensWayAndBack) {
     const Fabric fabric = network(spec + kLan);
     for (uint64_t seed = 1; seed <= 3; ++seed) {
       const auto believed = topology::believe(*topology::distort(fabric, 0.3, seed), std::nullopt);
-      const auto plan = plan_transfers(request_for(*believed, Kind::kAlltoall));
+      const auto plan = plan_transfers(request_for(*believed, Collective::kAlltoall, kBlockBytes));
       ASSERT_TRUE(plan.has_value());
       const auto times = sim::simulate_plan(fabric, {}, *plan);
       ASSERT_TRUE(times.has_value());
@@ -191,4 +171,4 @@ TEST(WrongFigures, OnNarrowLinksNothingWaitsForLongerThanATokensWayAndBack) {
 }
 
 }  // namespace
-}  // namespace ibcoll
+}  // namespace ibcoll::contention_free
