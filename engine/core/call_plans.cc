@@ -73,21 +73,53 @@ AlgorithmNames CallPlans::worth_trying(Collective collective, int64_t block_byte
   return ibcoll::worth_trying(facts, choice.algorithm);
 }
 
+/// The plans of one call.
+class CallPlans::Transfers final : public CallTransfers {
+ public:
+  Transfers(CallPlans& of, const CallFacts& facts, Rank root, std::span<const int64_t> counts)
+      : of_(of), facts_(facts), root_(root), counts_(counts) {}
+
+  Result<std::shared_ptr<const TransferPlan>> plan() override {
+    contention_free::PlanStore& store = *of_.sources_.transfers;
+    return counts_.empty()
+               ? store.find(facts_.collective, facts_.shape, of_.hosts_, root_, facts_.block_bytes)
+               : store.find(facts_.collective, facts_.shape, of_.hosts_, counts_);
+  }
+
+  double walk_ns() override {
+    if (!of_.walk_seconds_) {
+      std::vector<int> order(of_.hosts_.size());
+      std::iota(order.begin(), order.end(), 0);
+      of_.walk_seconds_ =
+          walk_seconds(of_.sources_.transfers->fabric(), facts_.shape, of_.hosts_, order);
+    }
+    return 1e9 * static_cast<double>(facts_.block_bytes) * *of_.walk_seconds_;
+  }
+
+ private:
+  CallPlans& of_;
+  const CallFacts& facts_;
+  const Rank root_;
+  const std::span<const int64_t> counts_;
+};
+
 Status CallPlans::choose_plan(const CallFacts& facts, int64_t rule_bytes, Rank root,
                               const CallOptions& options, std::span<const int64_t> counts,
                               CallPlan& plan) {
   const bool open = options.algorithm == "auto";
-  Choice choice = choose(facts, {.named = {.algorithm = open ? "" : options.algorithm,
-                                           .pacing = options.pacing,
-                                           .pieces = options.pieces},
-                                 .rules = &sources_.rules,
-                                 .rule_bytes = rule_bytes,
-                                 .root = root});
+  Transfers transfers(*this, facts, root, counts);
+  IBCOLL_ASSIGN(Choice choice, choose(facts,
+                                      {.named = {.algorithm = open ? "" : options.algorithm,
+                                                 .pacing = options.pacing,
+                                                 .pieces = options.pieces},
+                                       .rules = &sources_.rules,
+                                       .rule_bytes = rule_bytes,
+                                       .root = root},
+                                      sources_.transfers ? &transfers : nullptr));
   IBCOLL_ASSIGN(const Algorithm* algorithm, find_algorithm(facts.collective, choice.algorithm));
   choice.options.root = root;
   choice.options.ordered = options.ordered;
   choice.options.graph = options.graph;
-  IBCOLL_TRY(plan_transfers(facts, counts, options.pieces, algorithm, choice));
   IBCOLL_TRY(check_order(*algorithm, group_.shape, choice.options));
   algorithm->set_pieces(choice.pieces, choice.options);
   plan.program = sources_.programs.find(*algorithm, group_.shape, group_.me, choice.options);
@@ -96,35 +128,6 @@ Status CallPlans::choose_plan(const CallFacts& facts, int64_t rule_bytes, Rank r
   plan.eager_block_bytes =
       eager_block_bytes(*algorithm, group_.shape, choice.options.pacing, sources_.eager_bytes);
   plan.options = std::move(choice.options);
-  return {};
-}
-
-/// The plan that the algorithm carries out, where the network is known; takes what is worth a plan
-/// where that pays.
-Status CallPlans::plan_transfers(const CallFacts& facts, std::span<const int64_t> counts,
-                                 uint32_t pieces, const Algorithm*& algorithm, Choice& choice) {
-  const bool chosen = algorithm->spec->planned;
-  if (sources_.transfers && (chosen || !choice.planned.empty())) {
-    contention_free::PlanStore& plans = *sources_.transfers;
-    IBCOLL_ASSIGN(auto plan, counts.empty()
-                                 ? plans.find(facts.collective, facts.shape, hosts_,
-                                              choice.options.root, facts.block_bytes)
-                                 : plans.find(facts.collective, facts.shape, hosts_, counts));
-    if (!chosen && choice.plan_rule == PlanRule::kBeatsWalk && !walk_seconds_) {
-      std::vector<int> order(hosts_.size());
-      std::iota(order.begin(), order.end(), 0);
-      walk_seconds_ = walk_seconds(plans.fabric(), facts.shape, hosts_, order);
-    }
-    const double walk_ns = 1e9 * static_cast<double>(facts.block_bytes) * walk_seconds_.value_or(0);
-    if (chosen || plan_pays(*plan, choice.plan_rule, walk_ns)) {
-      if (!chosen) {
-        IBCOLL_ASSIGN(algorithm, find_algorithm(facts.collective, choice.planned));
-      }
-      choice.options.plan = std::move(plan);
-    }
-  }
-  if (algorithm->spec->planned && pieces == 0)
-    choice.pieces = choose_pieces(*algorithm, facts, choice.options.plan.get());
   return {};
 }
 

@@ -66,12 +66,11 @@ class CallPlans {
   /// other.
   static constexpr int kKnownBits = 3;
   using KnownOfCollective = std::array<Known, 1 << kKnownBits>;
+  class Transfers;
 
   CallFacts facts_of(Collective collective, int64_t block_bytes, const CallOptions& options) const;
   Status choose_plan(const CallFacts& facts, int64_t rule_bytes, Rank root,
                      const CallOptions& options, std::span<const int64_t> counts, CallPlan& plan);
-  Status plan_transfers(const CallFacts& facts, std::span<const int64_t> counts, uint32_t pieces,
-                        const Algorithm*& algorithm, Choice& choice);
 
   PlanSources& sources_;
   const GroupState& group_;

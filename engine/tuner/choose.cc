@@ -133,6 +133,28 @@ Choice choose(const CallFacts& facts, const ChoiceSources& sources) {
   return choice;
 }
 
+Result<Choice> choose(const CallFacts& facts, const ChoiceSources& sources,
+                      CallTransfers* transfers) {
+  Choice choice = choose(facts, sources);
+  const Algorithm* algorithm = look_up_algorithm(facts.collective, choice.algorithm);
+  const bool carries_one_out = algorithm != nullptr && algorithm->spec->planned;
+  if (transfers != nullptr && (carries_one_out || !choice.planned.empty())) {
+    IBCOLL_ASSIGN(auto plan, transfers->plan());
+    const bool against_walk = choice.plan_rule == PlanRule::kBeatsWalk;
+    if (carries_one_out ||
+        plan_pays(*plan, choice.plan_rule, against_walk ? transfers->walk_ns() : 0)) {
+      if (!carries_one_out) {
+        choice.algorithm = choice.planned;
+        algorithm = look_up_algorithm(facts.collective, choice.algorithm);
+      }
+      choice.options.plan = std::move(plan);
+    }
+  }
+  if (algorithm != nullptr && algorithm->spec->planned && sources.named.pieces == 0)
+    choice.pieces = choose_pieces(*algorithm, facts, choice.options.plan.get());
+  return choice;
+}
+
 Choice choose(const CallFacts& facts) {
   const ChoiceRow& row = row_for(facts);
   Choice choice;

@@ -3,9 +3,11 @@
 /// (choose.cc), and nowhere else.
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string_view>
 
+#include "engine/base/result.h"
 #include "engine/schedule/program.h"
 #include "engine/tuner/rules.h"
 #include "engine/tuner/table.h"
@@ -24,8 +26,8 @@ struct Choice {
   AlgorithmOptions options;  ///< pacing and window; the rest is the caller's to set
   uint32_t pieces = 1;
   ChoiceSource source = ChoiceSource::kTable;
-  /// What is worth a plan, on a network that is known, to be taken where the plan pays by that rule
-  /// (plan_pays()); else empty.
+  /// What is taken instead on a network that is known, where its plan pays by that rule
+  /// (plan_pays()); empty: nothing.
   std::string_view planned = {};
   PlanRule plan_rule = PlanRule::kBeatsWalk;
 };
@@ -45,9 +47,26 @@ struct ChoiceSources {
   std::optional<Rank> root = {};  ///< where it is said, rules' algorithms must have programs for it
 };
 
-/// A pure function of what all ranks of a group know alike. Whether there is an algorithm of the
-/// name that a call gives is for the caller to check. Allocates nothing.
+/// Plans for one call on a network that is known.
+class CallTransfers {
+ public:
+  virtual ~CallTransfers() = default;
+  /// The plan; null where the call needs none (PlanStore::find()).
+  virtual Result<std::shared_ptr<const TransferPlan>> plan() = 0;
+  /// What a walk over the servers takes with the call's blocks, if every step lasts as long as its
+  /// busiest link needs (planner/server_order.h).
+  virtual double walk_ns() = 0;
+};
+
+/// A pure function of what all ranks of a group know alike, where no network is known. Whether
+/// there is an algorithm of the name that a call gives is for the caller to check. Allocates
+/// nothing.
 Choice choose(const CallFacts& facts, const ChoiceSources& sources);
+/// The same where one may be (null: it is not). An algorithm that carries out a plan gets the one
+/// that there is (AlgorithmOptions::plan), and Choice::planned takes the place of what was chosen
+/// where that pays. Fails where no plan can be made.
+Result<Choice> choose(const CallFacts& facts, const ChoiceSources& sources,
+                      CallTransfers* transfers);
 /// By the table alone.
 Choice choose(const CallFacts& facts);
 
@@ -63,9 +82,8 @@ uint32_t choose_pieces(const Algorithm& algorithm, const CallFacts& facts,
 /// `plan`: where pieces must be small enough for tokens to be sent ahead.
 uint32_t relayed_pieces(int64_t block_bytes, const TransferPlan* plan = nullptr);
 
-/// Whether what Choice::planned names is to be taken instead of what was chosen. `walk_ns`: where
-/// the rule asks for it, what a walk over the servers takes with blocks of this size, if every step
-/// lasts as long as its busiest link needs (planner/server_order.h).
+/// Whether what Choice::planned names is to be taken instead of what was chosen. `walk_ns`: see
+/// CallTransfers; only where the rule asks for it.
 bool plan_pays(const TransferPlan& plan, PlanRule rule, double walk_ns);
 
 /// Whether waiting for tokens costs more than it saves at this block size: they are left out when a
