@@ -15,6 +15,20 @@ Result<const Algorithm*> algorithm_of(uint32_t number) {
               "a multicast goes by an algorithm that this rank does not have");
 }
 
+Status check_multicast(const Algorithm& algorithm, int servers) {
+  if (!algorithm.relays && servers > 1) {
+    return fail(ErrorCode::kInvalidArgument,
+                "{} sends to each rank itself: a multicast goes by the leaders of servers",
+                algorithm.name);
+  }
+  if (algorithm.spec->beyond_leaders) {
+    return fail(ErrorCode::kInvalidArgument,
+                "{} goes through all ranks of servers: a multicast goes by their leaders",
+                algorithm.name);
+  }
+  return {};
+}
+
 Result<MulticastChoice> choose_multicast(const MulticastFacts& facts,
                                          const MemberServers& servers) {
   std::vector<int> sizes;
@@ -28,11 +42,7 @@ Result<MulticastChoice> choose_multicast(const MulticastFacts& facts,
   NamedChoice named{.pieces = facts.pieces};
   if (facts.algorithm != 0) {
     IBCOLL_ASSIGN(const Algorithm* const algorithm, algorithm_of(facts.algorithm));
-    if (algorithm->spec->beyond_leaders) {
-      return fail(ErrorCode::kInvalidArgument,
-                  "{} needs all members of a server at once: a multicast reaches one of them",
-                  algorithm->name);
-    }
+    IBCOLL_TRY(check_multicast(*algorithm, servers.places()));
     named.algorithm = algorithm->name;
   }
   const Choice choice = choose(call, {.named = named});

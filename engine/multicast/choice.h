@@ -21,4 +21,8 @@ Result<MulticastChoice> choose_multicast(const MulticastFacts& facts, const Memb
 /// The bcast of a number that a message tells; kMismatch where there is none.
 Result<const Algorithm*> algorithm_of(uint32_t number);
 
+/// Whether a multicast to ranks on so many servers can go by that bcast: it reaches one rank of
+/// each, the leader, and the ranks of a server get everything from that. kInvalidArgument: no.
+Status check_multicast(const Algorithm& algorithm, int servers);
+
 }  // namespace ibcoll

@@ -4,6 +4,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/data_hash.h"
+#include "engine/multicast/choice.h"
 
 namespace ibcoll {
 namespace {
@@ -47,20 +48,7 @@ Status MulticastSends::check(const RankSet& set, size_t bytes,
   if (!options.algorithm.empty() && options.algorithm != "auto") {
     IBCOLL_ASSIGN(const Algorithm* algorithm,
                   find_algorithm(Collective::kBcast, options.algorithm));
-    if (algorithm->paced) {
-      return fail(ErrorCode::kInvalidArgument,
-                  "{} needs a plan for its ranks: a multicast can't go by it", algorithm->name);
-    }
-    if (!algorithm->relays && services_.job.servers() > 1) {
-      return fail(ErrorCode::kInvalidArgument,
-                  "{} sends to each rank itself: a multicast goes by the leaders of servers",
-                  algorithm->name);
-    }
-    if (algorithm->spec->beyond_leaders) {
-      return fail(ErrorCode::kInvalidArgument,
-                  "{} goes through all ranks of servers: a multicast goes by their leaders",
-                  algorithm->name);
-    }
+    IBCOLL_TRY(check_multicast(*algorithm, services_.job.servers()));
   }
   if (const auto held = window_.held(set)) {
     if (held->late) {
