@@ -96,7 +96,7 @@ Result<std::vector<Graph::Neighbours>> exchange_lists(Group& group, const Graph:
   CallArguments arguments;
   arguments.collective = Collective::kNeighborAllgather;
   arguments.options.graph = graph_of_server(group);
-  arguments.options.algorithm = "direct";
+  arguments.options.algorithm = "direct";  // on one server there is nothing to aggregate
   arguments.send = &mine;
   arguments.recv = sizes.data();
   arguments.block_bytes = sizeof(Sizes);

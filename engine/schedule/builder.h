@@ -61,7 +61,9 @@ class ProgramBuilder {
   /// are in a stream or neither is. A put to a rank of another server starts when that rank has
   /// exposed its buffers; one to a rank of this server when that has taken the put before, so the
   /// order of its puts and expects inside the server must be free of cycles even if each waits for
-  /// the one before.
+  /// the one before. Where blocks do not lie side by side (lies_side_by_side()), slots of the
+  /// user's buffers are put one by one; and where lengths or places have to be told (is_unequal(),
+  /// has_graph(), RankProgram::has_uneven_slots()), a stream has one put to each peer.
   void put(Rank peer, Slice src, Slice dst, uint8_t exposure = 0);
   /// The same where it is the peer's to say to which place (has_graph()).
   void put(Rank peer, Slice src) { put(peer, src, {}); }

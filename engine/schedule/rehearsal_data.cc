@@ -32,8 +32,10 @@ Status Rehearsal::put(Running& put) {
       : mine.piece(put.item) != theirs.piece(expect_item)       ? "the piece"
                                                                 : nullptr;
   if (differs != nullptr) {
-    return invalid("{} does not match {}, which receives it: they differ in {}", name(put),
-                   name(op.peer, lane, expect_item), differs);
+    return invalid(
+        "{} does not match {}, which receives it, as puts are received in their order: they "
+        "differ in {}",
+        name(put), name(op.peer, lane, expect_item), differs);
   }
   if (!local) {
     Channel& back = channel(op.peer, put.rank);
