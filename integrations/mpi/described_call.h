@@ -128,7 +128,7 @@ class DescribedCall {
     ::new (&call) ibcoll_call(describe());
     call.send_blocks = send.blocks();
     call.recv_blocks = recv.blocks();
-    if (call.collective == IBCOLL_BCAST && call.send_blocks != nullptr)
+    if (call.send_blocks != nullptr && has_one_buffer(static_cast<Collective>(call.collective)))
       call.recv_blocks = call.send_blocks;
     bytes = static_cast<uint64_t>(sent);
     return kReady;

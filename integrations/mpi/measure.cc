@@ -85,9 +85,9 @@ class Caller {
       if (elements_.bytes == 0) return false;
       count_ = bytes_ / elements_.bytes;
     }
-    const bool has_blocks = function == Function::kAlltoall || function == Function::kAllgather ||
-                            function == Function::kGather || function == Function::kScatter ||
-                            function == Function::kReduceScatterBlock;
+    const CollectiveTraits& row = traits(function);
+    const bool has_blocks =
+        !row.unequal && (row.send.slots == Slots::kEachRank || row.recv.slots == Slots::kEachRank);
     const uint64_t each = std::max<uint64_t>(bytes, 1) * (has_blocks ? uint64_t(size_) : 1);
     if (each > kMostMemory / 2) return false;
     if (each > capacity_) {
