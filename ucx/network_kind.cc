@@ -17,11 +17,7 @@ Result<std::string> usable_port() {
 }  // namespace
 
 NetworkKind network_kind() {
-  return {.name = "ucx",
-          .preference = kPreference,
-          .open = open,
-          .usable_port = usable_port,
-          .costs_cores = true};
+  return {.preference = kPreference, .open = open, .usable_port = usable_port, .costs_cores = true};
 }
 
 }  // namespace ibcoll::ucx

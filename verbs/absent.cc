@@ -16,7 +16,7 @@ Result<std::string> usable_port() {
 }  // namespace
 
 NetworkKind network_kind() {
-  return {.name = "verbs", .preference = kPreference, .open = open, .usable_port = usable_port};
+  return {.preference = kPreference, .open = open, .usable_port = usable_port};
 }
 
 }  // namespace ibcoll::verbs

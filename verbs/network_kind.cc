@@ -65,8 +65,7 @@ Result<NetworkMemory> memory(const NetworkLoad& load) {
 }  // namespace
 
 NetworkKind network_kind() {
-  return {.name = "verbs",
-          .preference = kPreference,
+  return {.preference = kPreference,
           .open = open,
           .usable_port = usable_port,
           .ports = ports,

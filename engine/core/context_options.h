@@ -16,7 +16,7 @@ namespace ibcoll {
 struct ContextOptions {
   /// Which ranks make up a server. None: those that run on one machine.
   std::optional<Shape> shape;
-  /// The transport between servers: "auto", "loopback" (emulated servers of one machine), "verbs".
+  /// The transport between servers: "auto" or the name of one (IBCOLL_TRANSPORT).
   std::string transport = "auto";
   /// The network between servers: they are numbered as it suits best, and contention_free plans
   /// for it.

@@ -404,7 +404,8 @@ NetworkKind loopback_kind() {
           .open = open_loopback,
           .memory = [](const NetworkLoad& load) -> Result<NetworkMemory> {
             return Loopback::memory(load);
-          }};
+          },
+          .on_one_machine = true};
 }
 
 }  // namespace ibcoll

@@ -62,9 +62,10 @@ struct NetworkMemory {
 };
 
 /// A folder beside engine/ that has a network_kind.h is a transport: there, in the namespace
-/// ibcoll::FOLDER, network_kind() gives this, and its name is that of the folder. CMake finds it.
+/// ibcoll::FOLDER, network_kind() gives this but for the name, which is that of the folder. CMake
+/// finds it.
 struct NetworkKind {
-  std::string_view name;
+  std::string_view name = {};
   /// Between machines `auto` takes what has the highest figure of those that join them; 0: only
   /// what asks for it by name gets it.
   int preference = 0;
@@ -79,6 +80,8 @@ struct NetworkKind {
   Result<NetworkMemory> (*memory)(const NetworkLoad& load) = nullptr;
   /// Messages go through a protocol stack in software, between machines, and cost cores' time.
   bool costs_cores = false;
+  /// Joins servers that are emulated on one machine, and no others.
+  bool on_one_machine = false;
 };
 
 }  // namespace ibcoll

@@ -21,17 +21,11 @@ std::vector<NetworkKind>& kinds() {
   return all;
 }
 
-Result<const NetworkKind*> find_kind(std::string_view name) {
-  for (const NetworkKind& kind : kinds())
-    if (kind.name == name) return &kind;
-  return fail(ErrorCode::kUnsupported, "this build has no transport '{}' between servers", name);
-}
-
 /// What `auto` tries between machines, in this order.
 std::vector<const NetworkKind*> preferred_kinds() {
   std::vector<const NetworkKind*> all;
   for (const NetworkKind& kind : kinds())
-    if (kind.preference > 0 && find_kind(kind.name) == &kind) all.push_back(&kind);
+    if (kind.preference > 0 && find_network(kind.name) == &kind) all.push_back(&kind);
   std::stable_sort(all.begin(), all.end(), [](const NetworkKind* a, const NetworkKind* b) {
     return a->preference > b->preference;
   });
@@ -75,6 +69,12 @@ Result<OpenedNetwork> open_best(NetworkSetup setup) {
 
 }  // namespace
 
+Result<const NetworkKind*> find_network(std::string_view name) {
+  for (const NetworkKind& kind : kinds())
+    if (kind.name == name) return &kind;
+  return fail(ErrorCode::kUnsupported, "this build has no transport '{}' between servers", name);
+}
+
 void register_network(const NetworkKind& kind) { kinds().insert(kinds().begin(), kind); }
 
 Result<OpenedNetwork> open_network(const NetworkSetup& setup, std::string_view wanted) {
@@ -86,7 +86,7 @@ Result<OpenedNetwork> open_network(const NetworkSetup& setup, std::string_view w
   const bool emulated = wanted == kAuto && setup.on_one_machine();
   if (wanted == kAuto && !emulated) return open_best(setup);
   if (emulated) wanted = loopback_kind().name;
-  IBCOLL_ASSIGN(const NetworkKind* const kind, find_kind(wanted));
+  IBCOLL_ASSIGN(const NetworkKind* const kind, find_network(wanted));
   OpenedNetwork opened;
   IBCOLL_ASSIGN(opened.transport, kind->open(setup));
   opened.reason = opened.transport->name();
@@ -100,7 +100,7 @@ Result<OpenedNetwork> open_network(const NetworkSetup& setup, std::string_view w
 }
 
 Result<std::string> usable_network_port(std::string_view name) {
-  IBCOLL_ASSIGN(const NetworkKind* const kind, find_kind(name));
+  IBCOLL_ASSIGN(const NetworkKind* const kind, find_network(name));
   return kind->usable_port != nullptr ? kind->usable_port() : std::string();
 }
 
@@ -124,15 +124,9 @@ std::vector<std::string_view> networks_of_known_memory() {
 }
 
 Result<NetworkMemory> network_memory(std::string_view name, const NetworkLoad& load) {
-  IBCOLL_ASSIGN(const NetworkKind* const kind, find_kind(name));
+  IBCOLL_ASSIGN(const NetworkKind* const kind, find_network(name));
   if (kind->memory == nullptr)
     return fail(ErrorCode::kUnsupported, "what transport '{}' takes of memory is not known", name);
   return kind->memory(load);
 }
-
-Result<bool> network_costs_cores(std::string_view name) {
-  IBCOLL_ASSIGN(const NetworkKind* const kind, find_kind(name));
-  return kind->costs_cores;
-}
-
 }  // namespace ibcoll

@@ -36,7 +36,7 @@ std::vector<NetworkPort> network_ports();
 std::vector<std::string_view> networks_of_known_memory();
 /// What the transport of that name takes of memory; kUnsupported where it does not say.
 Result<NetworkMemory> network_memory(std::string_view name, const NetworkLoad& load);
-/// NetworkKind::costs_cores of the transport of that name.
-Result<bool> network_costs_cores(std::string_view name);
+/// What the transport of that name tells of itself; kUnsupported where there is none.
+Result<const NetworkKind*> find_network(std::string_view name);
 
 }  // namespace ibcoll

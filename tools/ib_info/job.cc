@@ -30,7 +30,6 @@
 namespace ibcoll {
 namespace {
 
-constexpr std::string_view kLoopback = "loopback";
 constexpr int64_t kMaxBlockBytes = int64_t{1} << 40;
 /// In a larger job it is the ranks at the ends and in the middle of some servers that are looked
 /// at: all programs of ten thousand ranks take gigabytes.
@@ -301,8 +300,8 @@ class JobMemory {
   std::string transport() const { return shape_.servers() > 1 ? question_.transport : "none"; }
   /// Emulated servers are on one machine.
   int on_machine() const {
-    return question_.transport == kLoopback ? shape_.ranks()
-                                            : shape_.server_size(shape_.server_of(load_.rank));
+    return kind_->on_one_machine ? shape_.ranks()
+                                 : shape_.server_size(shape_.server_of(load_.rank));
   }
 
   uint64_t machine_queue_pairs() const {
@@ -313,10 +312,11 @@ class JobMemory {
   Status plan_calls() {
     int64_t eager_bytes = 0;
     bool costs_cores = false;
-    const Result<bool> costs = network_costs_cores(question_.transport);
-    if (!costs) return fail(ErrorCode::kInvalidArgument, "--transport: {}", costs.error().message);
+    const Result<const NetworkKind*> kind = find_network(question_.transport);
+    if (!kind) return fail(ErrorCode::kInvalidArgument, "--transport: {}", kind.error().message);
+    kind_ = *kind;
     if (shape_.servers() > 1) {
-      costs_cores = *costs;
+      costs_cores = kind_->costs_cores;
       IBCOLL_ASSIGN(const int64_t wanted, config_size("IBCOLL_EAGER"));
       eager_bytes =
           std::min(wanted, longest_eager(NetworkTransport::kMaxMailBytes - sizeof(MailHeader),
@@ -335,7 +335,7 @@ class JobMemory {
 
   Status collect() {
     const JobSize size{.ranks = shape_.ranks(),
-                       .machines = question_.transport == kLoopback ? 1 : shape_.servers(),
+                       .machines = kind_->on_one_machine ? 1 : shape_.servers(),
                        .ranks_here = on_machine()};
     load_.network.machines = static_cast<uint64_t>(size.machines);
     if (shape_.servers() > 1) {
@@ -392,6 +392,7 @@ class JobMemory {
 
   const JobQuestion& question_;
   const Shape shape_;
+  const NetworkKind* kind_ = nullptr;  ///< of the transport that the question names
   std::vector<PlannedCall> calls_;
   RankLoad load_;
   NetworkMemory network_;

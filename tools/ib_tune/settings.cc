@@ -122,7 +122,8 @@ Status write_built_in(const TuneArguments& a) {
   if (!joined) job.transport = "shm";
   if (joined && named) {
     job.transport = a.job.transport;
-    IBCOLL_ASSIGN(costs_cores, network_costs_cores(job.transport));
+    IBCOLL_ASSIGN(const NetworkKind* const kind, find_network(job.transport));
+    costs_cores = kind->costs_cores;
   }
   std::vector<std::string> notes;
   const RuleSection section = measure::built_in_rules(job, shape, costs_cores, notes);

@@ -248,6 +248,6 @@ Result<std::unique_ptr<NetworkTransport>> open(const NetworkSetup& setup) {
 
 }  // namespace
 
-NetworkKind network_kind() { return {.name = "tcp", .open = open, .costs_cores = true}; }
+NetworkKind network_kind() { return {.open = open, .costs_cores = true}; }
 
 }  // namespace ibcoll::tcp
