@@ -100,23 +100,23 @@ class Report {
  public:
   explicit Report(JsonLines& json) : json_(json) {}
 
-  void machine(const MachineInfo& host) {
+  void machine(const MachineInfo& info) {
     Table table({"Machine", ""});
-    table.add_row({"name", host.name});
-    table.add_row({"kernel", host.kernel});
-    table.add_row({"processor", host.processor});
+    table.add_row({"name", info.name});
+    table.add_row({"kernel", info.kernel});
+    table.add_row({"processor", info.processor});
     table.add_row(
         {"cores", fmt::format("{} in {} package(s), {} hardware thread(s), {} usable here",
-                              host.cores, host.packages, host.threads, host.usable_cores)});
-    for (const CacheInfo& cache : host.caches)
+                              info.cores, info.packages, info.threads, info.usable_cores)});
+    for (const CacheInfo& cache : info.caches)
       table.add_row({cache.name, fmt::format("{} of {}, one for {} core(s)", cache.count,
                                              size_text(cache.bytes), cache.cores_each)});
-    for (const NumaInfo& node : host.numa)
+    for (const NumaInfo& node : info.numa)
       table.add_row({fmt::format("NUMA node {}", node.number),
                      fmt::format("{}, {} core(s)", size_text(node.bytes), node.cores)});
-    table.add_row({"memory", fmt::format("{}, {} available", size_text(host.memory_bytes),
-                                         size_text(host.available_bytes))});
-    add(table, machine_line(host));
+    table.add_row({"memory", fmt::format("{}, {} available", size_text(info.memory_bytes),
+                                         size_text(info.available_bytes))});
+    add(table, machine_line(info));
   }
 
   void limits(const LimitInfo& limits, const std::string& no_direct_copy) {
