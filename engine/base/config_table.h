@@ -371,9 +371,9 @@ inline constexpr Variable kVariables[] = {
      .type = VariableType::kSize,
      .default_value = "64M",
      .help = "Memory that multicast messages may take on each rank, from their announcement "
-             "until the program has freed them. One message of each master may exceed this "
-             "limit. A rank that has used up this memory counts as late for the ranks that send "
-             "to it.",
+             "until the program has freed them. One message of each master is "
+             "accepted even if this memory is used up; no message may be longer than all of it. "
+             "A rank that has used up this memory counts as late for the ranks that send to it.",
      .low = 64 * 1024,
      .high = int64_t{1} << 44},
     {.group = VariableGroup::kMulticasts,
