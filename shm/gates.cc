@@ -24,7 +24,7 @@ constexpr uint64_t gate_word(uint32_t sequence, uint32_t gates) {
 }  // namespace
 
 /// Which group uses which slot. Guarded by the mutex; a rank that died inside left at worst a slot
-/// that stays taken. Links are numbers of slots, counted from 1, so that zeroed memory is an empty
+/// that stays taken: a slot is in no list before it enters another. Links are numbers of slots, counted from 1, so that zeroed memory is an empty
 /// table.
 struct Gates::Control {
   struct Slot {
@@ -107,11 +107,13 @@ Result<uint32_t> Gates::take_slot(uint64_t group, uint32_t members) {
     ++control_->used;
   } else {
     control_->free = slot.next;
+    keep_order();
     std::for_each(words, words + ranks_ * kBanks,
                   [](auto& gates) { gates.store(0, std::memory_order_relaxed); });
   }
   uint32_t& bucket = control_->buckets[bucket_of(group, kBucketBits)];
   slot = {group, 1, members - 1, bucket};
+  keep_order();
   bucket = index + 1;
   return index;
 }
@@ -123,7 +125,9 @@ void Gates::close(uint32_t index, bool over) {
   uint32_t* link = &control_->buckets[bucket_of(slot.group, kBucketBits)];
   while (*link != index + 1) link = &control_->slots[*link - 1].next;
   *link = slot.next;
+  keep_order();
   slot.next = control_->free;
+  keep_order();
   control_->free = index + 1;
 }
 

@@ -45,7 +45,8 @@ Result<int64_t> Verdicts::settle(uint64_t question, int64_t proposal) {
                 "the ranks of this machine shrink more than {} groups at once", places_);
   }
   free->verdict = proposal;
-  __atomic_store_n(&free->question, question, __ATOMIC_RELEASE);
+  keep_order();
+  free->question = question;
   return proposal;
 }
 

@@ -3,10 +3,15 @@
 
 #include <pthread.h>
 
+#include <atomic>
 #include <cerrno>
 #include <ctime>
 
 namespace ibcoll {
+
+/// What is written before this is there if what is written after it is, wherever the holder of a
+/// lock dies: no processor undoes the order in which one process writes, but a compiler may.
+inline void keep_order() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
 /// Not for the data path. What it guards must stay sound wherever its holder dies.
 class RobustMutex {
