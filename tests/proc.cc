@@ -5,10 +5,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 #include <string>
 #include <thread>
+
+#include "engine/base/input.h"
 
 namespace ibcoll::testing {
 namespace {
@@ -19,8 +20,7 @@ struct ThreadStat {
   uint64_t flags = 0;  ///< the kernel's PF_
 };
 ThreadStat read_stat(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  const std::string text = read_input(file).value_or("");
   ThreadStat stat;
   // A name, which may hold anything, stands in parentheses.
   const size_t name_end = text.rfind(')');

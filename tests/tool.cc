@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "engine/base/input.h"
 #include "engine/base/json.h"
 
 namespace ibcoll::testing_tools {
@@ -39,9 +40,7 @@ Ran run_shell(const std::string& command) {
   CommandRan ended = run_command(command + " 2>" + err);
   ran.status = ended.status;
   ran.out = std::move(ended.out);
-  std::stringstream text;
-  text << std::ifstream(err).rdbuf();
-  ran.err = text.str();
+  ran.err = read_input(err).value_or("");  // none of a command that was not reached
   return ran;
 }
 

@@ -78,6 +78,7 @@ std::string run_programs(const Layout& layout, ProgramOptions options, uint64_t 
   for (const int here : layout.servers) ranks += here;
   options.layout = layout.servers;
   options.algorithms = lockstep::registered_algorithms();
+  options.multicast_algorithms = lockstep::registered_multicast_algorithms();
   int status = 0;
   return launched(
       layout.layout, ranks,

@@ -7,15 +7,14 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <fstream>
 #include <set>
-#include <sstream>
 #include <thread>
 #include <vector>
 
 #include "engine/base/json_lines.h"
 #include "engine/base/log.h"
 #include "engine/base/network_names.h"
+#include "tests/files.h"
 #include "tests/places.h"
 
 namespace ibcoll {
@@ -121,9 +120,8 @@ TEST(Config, TheDocumentationIsCurrent) {
   if (std::getenv("UPDATE_DOCS") != nullptr) {
     ASSERT_TRUE(write_file(path, environment_markdown()));
   }
-  std::stringstream text;
-  text << std::ifstream(path).rdbuf();
-  EXPECT_EQ(text.str(), environment_markdown()) << "make it anew with ./run docs";
+  EXPECT_EQ(testing_tools::content_of(path), environment_markdown())
+      << "make it anew with ./run docs";
 }
 
 TEST(Log, LinesNameTheRankOfTheirThread) {

@@ -6,24 +6,16 @@
 
 #include <cmath>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "engine/base/json_lines.h"
 #include "engine/base/stats.h"
 #include "engine/base/table.h"
+#include "tests/files.h"
 
 namespace ibcoll {
 namespace {
 
 using ::testing::HasSubstr;
-
-std::string read_file(const std::string& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 TEST(JsonLines, WritesOneObjectALineInTheGivenOrder) {
   const std::string path = ::testing::TempDir() + "lines.json." + std::to_string(getpid());
@@ -32,7 +24,7 @@ TEST(JsonLines, WritesOneObjectALineInTheGivenOrder) {
   lines->write({{"size", 64}, {"algorithm", "ring"}});
   lines->write({{"bad", std::nan("")}, {"text", "a\nb\xff"}});
   // Flushed line by line: readable before close.
-  EXPECT_EQ(read_file(path),
+  EXPECT_EQ(testing_tools::content_of(path),
             "{\"size\":64,\"algorithm\":\"ring\"}\n"
             "{\"bad\":null,\"text\":\"a\\nb\xEF\xBF\xBD\"}\n");
   EXPECT_TRUE(lines->close());

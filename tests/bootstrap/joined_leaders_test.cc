@@ -11,16 +11,15 @@
 
 #include <chrono>
 #include <csignal>
-#include <fstream>
 #include <latch>
 #include <new>
-#include <sstream>
 #include <thread>
 
 #include "engine/bootstrap/control.h"
 #include "engine/bootstrap/handshake.h"
 #include "engine/bootstrap/meeting.h"
 #include "tests/bootstrap/handmade_caller.h"
+#include "tests/files.h"
 #include "tests/joined_job.h"
 
 namespace ibcoll {
@@ -140,11 +139,8 @@ TEST(Leaders, WhoseLeaderDiesLearnsFromRankZeroWhatCounts) {
 /// Waits until somebody leads that machine: its socket has a name then.
 std::string once_led(const std::string& text, const std::string& machine) {
   const std::string name = socket_name(RootPlace::parse(text)->token, machine);
-  wait_until([&] {
-    std::stringstream names;
-    names << std::ifstream("/proc/net/unix").rdbuf();
-    return names.str().find(name) != std::string::npos;
-  });
+  wait_until(
+      [&] { return testing_tools::content_of("/proc/net/unix").find(name) != std::string::npos; });
   return text;
 }
 

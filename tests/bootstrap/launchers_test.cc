@@ -14,11 +14,11 @@
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "engine/base/input.h"
 #include "ibcoll/ibcoll.h"
 #include "tests/command.h"
 #include "tests/places.h"
@@ -123,9 +123,8 @@ class EndlessJob {
   bool runs(size_t size) const {
     const std::vector<pid_t> here = ranks();
     return here.size() == size && std::all_of(here.begin(), here.end(), [](pid_t rank) {
-             std::stringstream maps;
-             maps << std::ifstream("/proc/" + std::to_string(rank) + "/maps").rdbuf();
-             return maps.str().find("ibcoll copy speed") != std::string::npos;
+             const auto maps = ibcoll::read_input("/proc/" + std::to_string(rank) + "/maps");
+             return maps && maps->find("ibcoll copy speed") != std::string::npos;
            });
   }
   pid_t launcher() const { return child_; }

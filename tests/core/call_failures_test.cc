@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "engine/bootstrap/launch.h"
+#include "tests/algorithm_lists.h"
 #include "tests/api_job.h"
 #include "tests/command.h"
 #include "tests/exchange.h"
@@ -26,6 +27,7 @@ using testing::JobOptions;
 using testing::one_call;
 using testing::RankView;
 using testing::SharedFlags;
+using testing::unplanned_algorithms_of;
 using testing_tools::files_in_dev_shm;
 /// Every rank must have got one error of that kind that has `text` in it.
 void expect_everywhere(const JobOptions& job, ErrorCode code, const std::string& text,
@@ -59,10 +61,10 @@ Status two_calls(const RankView& rank, size_t bytes, std::string_view algorithm)
 
 TEST(Disagreement, OfSizesIsAnErrorOnEveryRank) {
   for (const std::vector<int>& layout : {std::vector<int>{3}, {1, 1, 1}, {2, 1}}) {
-    for (const char* algorithm : {"linear", "ring", "two_level_ring", "aggregate", "bruck"}) {
-      SCOPED_TRACE(algorithm);
+    for (const Algorithm* const algorithm : unplanned_algorithms_of(Collective::kAlltoall)) {
+      SCOPED_TRACE(algorithm->name);
       expect_everywhere(job_of(layout), ErrorCode::kMismatch, "bytes", [&](const RankView& rank) {
-        return two_calls(rank, rank.context.rank() == 1 ? 4096 : 100, algorithm);
+        return two_calls(rank, rank.context.rank() == 1 ? 4096 : 100, algorithm->name);
       });
     }
   }
@@ -79,8 +81,8 @@ TEST(Disagreement, OfAlgorithmsIsAnErrorOnEveryRank) {
 
 TEST(Disagreement, OfCountsIsAnErrorOnEveryRank) {
   for (const std::vector<int>& layout : {std::vector<int>{3}, {1, 1, 1}, {2, 1}}) {
-    for (const char* algorithm : {"linear", "two_level_ring", "aggregate", "bruck"}) {
-      SCOPED_TRACE(algorithm);
+    for (const Algorithm* const algorithm : unplanned_algorithms_of(Collective::kAlltoallv)) {
+      SCOPED_TRACE(algorithm->name);
       expect_everywhere(
           job_of(layout), ErrorCode::kMismatch, "bytes", [&](const RankView& rank) -> Status {
             std::vector<int64_t> counts(3, 10), wrong(3, 10), places{0, 100, 200};
@@ -93,7 +95,7 @@ TEST(Disagreement, OfCountsIsAnErrorOnEveryRank) {
             arguments.send_counts = counts.data();
             arguments.recv_counts = wrong.data();
             arguments.send_displacements = arguments.recv_displacements = places.data();
-            arguments.options.algorithm = algorithm;
+            arguments.options.algorithm = algorithm->name;
             Call call(rank.context.world());
             IBCOLL_TRY(call.prepare(arguments));
             IBCOLL_TRY(call.start());

@@ -10,6 +10,7 @@
 namespace ibcoll {
 namespace {
 
+using testing::algorithms_for;
 using testing::ApiRank;
 using testing::create;
 using testing::kAll;
@@ -48,7 +49,9 @@ TEST_P(NeighborCalls, BringEveryBlockToItsPlace) {
       if (!rank.good(create(ibcoll_world(rank.context), mine, &graph), "create")) return;
       int number = 0;
       for (const ibcoll_collective collective : kAll) {
-        for (const char* algorithm : {"direct", "aggregated", "auto"}) {
+        std::vector<const char*> algorithms = algorithms_for(collective);
+        algorithms.push_back("auto");
+        for (const char* algorithm : algorithms) {
           for (const size_t words : {0, 1, 40, 3000}) {
             ibcoll_options options = IBCOLL_OPTIONS_INIT;
             options.algorithm = algorithm;
@@ -107,7 +110,7 @@ TEST_P(NeighborCalls, MayBePersistent) {
                  ibcoll_graph* graph = nullptr;
                  if (!rank.good(create(ibcoll_world(rank.context), mine, &graph), "create")) return;
                  for (const ibcoll_collective collective : kAll) {
-                   for (const char* algorithm : {"direct", "aggregated"}) {
+                   for (const char* algorithm : algorithms_for(collective)) {
                      ibcoll_options options = IBCOLL_OPTIONS_INIT;
                      options.algorithm = algorithm;
                      NeighborExchange exchange(mine, me, 5, collective, 100);

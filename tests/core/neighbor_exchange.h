@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/algorithm_lists.h"
 #include "tests/api_job.h"
 
 namespace ibcoll::testing {
@@ -40,6 +41,14 @@ inline std::vector<Lists> random_lists(int ranks, uint32_t seed) {
     }
   }
   return all;
+}
+
+/// The algorithms of a collective, as options name them.
+inline std::vector<const char*> algorithms_for(ibcoll_collective collective) {
+  std::vector<const char*> names;
+  for (const Algorithm* const one : algorithms_of(static_cast<Collective>(collective)))
+    names.push_back(one->name.data());
+  return names;
 }
 
 inline ibcoll_status create(ibcoll_group* group, const Lists& lists, ibcoll_graph** graph) {

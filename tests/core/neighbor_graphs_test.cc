@@ -13,6 +13,7 @@
 namespace ibcoll {
 namespace {
 
+using testing::algorithms_for;
 using testing::ApiRank;
 using testing::create;
 using testing::kAll;
@@ -168,7 +169,7 @@ TEST(NeighborGraphs, ArgumentsOfCallsAreChecked) {
 }
 
 TEST(NeighborGraphs, LengthsThatDisagreeAreNamed) {
-  for (const char* algorithm : {"direct", "aggregated"}) {
+  for (const char* algorithm : algorithms_for(IBCOLL_NEIGHBOR_ALLTOALLV)) {
     for (const char* layout : {"2", "1,1"}) {
       int status = 0;
       const std::string complaints = launched(

@@ -12,6 +12,7 @@
 #include <random>
 #include <thread>
 
+#include "tests/algorithm_lists.h"
 #include "tests/any_call.h"
 #include "tests/named.h"
 
@@ -49,9 +50,8 @@ Item some_item(std::mt19937& random, size_t ranks, uint32_t number) {
   item.in_place = random() % 4 == 0 && (item.collective == Collective::kAlltoall ||
                                         item.collective == Collective::kAllgather);
   if (item.collective == Collective::kAlltoall && random() % 2 == 0) {
-    constexpr std::array<const char*, 5> kAlgorithms = {"linear", "ring", "two_level_ring",
-                                                        "aggregate", "bruck"};
-    item.algorithm = kAlgorithms[random() % kAlgorithms.size()];
+    static const auto all = testing::unplanned_algorithms_of(Collective::kAlltoall);
+    item.algorithm = all[random() % all.size()]->name;
   }
   return item;
 }

@@ -13,4 +13,14 @@ std::vector<NamedAlgorithm> registered_algorithms() {
   return all;
 }
 
+std::vector<std::string> registered_multicast_algorithms() {
+  std::vector<std::string> all;
+  for (const Algorithm& one : algorithms()) {
+    if (one.collective == Collective::kBcast && one.relays && !one.spec->beyond_leaders &&
+        !one.spec->planned)
+      all.emplace_back(one.name);
+  }
+  return all;
+}
+
 }  // namespace ibcoll::lockstep

@@ -1,10 +1,12 @@
 """Prints how many branches of each folder were reached, and writes the lines that have others.
 
 coverage.py BUILD LISTED MISSING FOLDER...
+coverage.py --check LISTED
 
 Reads the counters below BUILD with gcov. LISTED says what lockstep cannot reach, or need not: reasons, each
 after "# ", and below it the lines that it holds for, "FILE: TEXT OF THE LINE", or whole files, "FILE: *".
-All other lines with branches not reached go to MISSING.
+All other lines with branches not reached go to MISSING. Fails where an entry of LISTED names no line that
+there is, which is all that --check does.
 
 Counted is what somebody has written: a call that may throw is no branch, nor is a line of closing braces,
 where things end. What a template or a constructor is compiled to several times is one: a branch that one of
@@ -59,9 +61,24 @@ def read_counters(build, root):
     return {path: {number: merge(copies) for number, copies in lines.items()} for path, lines in files.items()}
 
 
-def read_listed(path):
+def lines_of(path):
     with open(path, encoding="utf-8") as file:
-        return {line for line in file.read().splitlines() if line and not line.startswith("#")}
+        return [line.strip() for line in file.read().splitlines()]
+
+
+def names_a_line(entry):
+    name, _, text = entry.partition(": ")
+    return os.path.exists(name) and (text == "*" or text in lines_of(name))
+
+
+def read_listed(path):
+    """Its entries, each of which names a line of the sources."""
+    listed = {number: line for number, line in enumerate(lines_of(path), 1) if line and not line.startswith("#")}
+    gone = [f"{path}:{number}: there is no such line any more: {entry}" for number, entry in listed.items()
+            if not names_a_line(entry)]
+    if gone:
+        sys.exit("\n".join(gone))
+    return set(listed.values())
 
 
 def main(build, listed_path, missing_path, *folders):
@@ -73,10 +90,9 @@ def main(build, listed_path, missing_path, *folders):
         folder = next((folder for folder in folders if name.startswith(folder + "/")), None)
         if folder is None:
             continue
-        with open(name, encoding="utf-8") as file:
-            text = file.read().splitlines()
+        text = lines_of(name)
         for number, taken in sorted(lines.items()):
-            source = text[number - 1].strip()
+            source = text[number - 1]
             if ENDS.match(source):
                 continue
             not_taken = taken.count(False)
@@ -99,4 +115,7 @@ def main(build, listed_path, missing_path, *folders):
         print(f"  {line}")
 
 
-main(*sys.argv[1:])
+if sys.argv[1] == "--check":
+    read_listed(sys.argv[2])
+else:
+    main(*sys.argv[1:])

@@ -470,8 +470,9 @@ class Generator {
     spec.acknowledged = random_.one_in(2);
     spec.waits = features().patient_multicasts && random_.one_in(4);
     spec.memory = features().memory ? static_cast<Memory>(random_.below(3)) : Memory::kPrivate;
-    if (random_.one_in(4))
-      spec.algorithm = static_cast<uint8_t>(1 + random_.below(std::size(kMulticastAlgorithms)));
+    const size_t algorithms = program_.options.multicast_algorithms.size();
+    if (random_.one_in(4) && algorithms > 0)
+      spec.algorithm = static_cast<uint8_t>(1 + random_.below(algorithms));
     if (random_.one_in(6)) spec.pieces = static_cast<uint8_t>(1 + random_.below(7));
     if (features().ends && random_.one_in(6))
       spec.deadline_us = static_cast<int64_t>(

@@ -116,7 +116,8 @@ struct ProgramOptions {
   uint32_t largest_call = 8 << 20;        ///< bytes of all buffers of a rank together
   uint32_t largest_under_way = 32 << 20;  ///< the same of calls not yet waited for
   Features features;
-  std::vector<NamedAlgorithm> algorithms;  ///< none: the engine chooses always
+  std::vector<NamedAlgorithm> algorithms;         ///< none: the engine chooses always
+  std::vector<std::string> multicast_algorithms;  ///< that multicasts may name; none: the same
   int64_t longest_pause_ns = 200'000;
   int64_t longest_deadline_us = 3000;
 };
@@ -195,12 +196,10 @@ struct MulticastSpec {
   bool acknowledged = false;
   bool waits = false;  ///< the call itself, without a request
   Memory memory = Memory::kPrivate;
-  uint8_t algorithm = 0;  ///< 0: none named; else 1 + its number in kMulticastAlgorithms
+  uint8_t algorithm = 0;  ///< 0: none named; else 1 + its number in multicast_algorithms
   uint8_t pieces = 0;
   int64_t deadline_us = 0;
 };
-inline constexpr const char* kMulticastAlgorithms[] = {"binomial", "chain", "circulant",
-                                                       "scatter_doubling", "scatter_ring"};
 
 /// Cases of ActionKind::kDisagree in which ranks make groups of their own: that wait for each other
 /// in a cycle, and calls with several wrong roots on groups that are gone.

@@ -35,7 +35,8 @@ void Run::State::multicast(const Action& action) {
              spec.bytes);
   ibcoll_multicast_options options = IBCOLL_MULTICAST_OPTIONS_INIT;
   options.tag = spec.tag;
-  options.algorithm = spec.algorithm == 0 ? nullptr : kMulticastAlgorithms[spec.algorithm - 1];
+  if (spec.algorithm != 0)
+    options.algorithm = program_.options.multicast_algorithms[spec.algorithm - 1u].c_str();
   options.pieces = spec.pieces;
   options.acknowledged = spec.acknowledged ? 1 : 0;
   options.deadline_us = spec.deadline_us;

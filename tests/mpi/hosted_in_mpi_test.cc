@@ -3,28 +3,22 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <string>
 
 #include "tests/command.h"
+#include "tests/mpi_families.h"
+#include "tests/named.h"
 #include "tests/places.h"
 
 namespace {
 
-struct Family {
-  const char* name;
-  const char* launcher;
-};
-
-class InsideMpi : public ::testing::TestWithParam<Family> {};
+class InsideMpi : public ::testing::TestWithParam<ibcoll::testing_tools::MpiFamily> {};
 
 TEST_P(InsideMpi, TheEngineHasTheAlltoallThatMpiHas) {
   const std::string program =
       ibcoll::testing_tools::bin_dir() + "/hosted_in_mpi_" + GetParam().name;
-  const std::string launcher = GetParam().launcher;
-  const std::string found = "command -v " + launcher.substr(0, launcher.find(' ')) + " >/dev/null";
-  if (std::system(found.c_str()) != 0 || !std::filesystem::exists(program))
+  const std::string& launcher = GetParam().launcher;
+  if (!ibcoll::testing_tools::can_launch(launcher, program))
     GTEST_SKIP() << GetParam().name << " is not installed";
   for (const std::string layout : {"", "2,2"}) {
     const auto ran = ibcoll::testing_tools::run_command(
@@ -37,8 +31,7 @@ TEST_P(InsideMpi, TheEngineHasTheAlltoallThatMpiHas) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, InsideMpi,
-                         ::testing::Values(Family{"openmpi", "mpirun.openmpi --oversubscribe"},
-                                           Family{"mpich", "mpiexec.mpich"}),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         ::testing::ValuesIn(ibcoll::testing_tools::debian_mpis()),
+                         ibcoll::testing::named);
 
 }  // namespace

@@ -6,17 +6,14 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <string_view>
-#include <vector>
 
-#include "engine/base/units.h"
 #include "tests/command.h"
+#include "tests/mpi_families.h"
 #include "tests/named.h"
 #include "tests/places.h"
 
@@ -26,34 +23,10 @@ inline const std::string kPreload = "LD_PRELOAD=" + testing_tools::bin_dir() + "
 /// Nothing is left to the MPI because that is faster.
 inline const std::string kAll = "IBCOLL_MPI_FUNCTIONS=all ";
 
-struct Family {
-  std::string name;
-  std::string launcher;
-  std::string called;  ///< in reports
-};
-
-/// Debian's, and those that TEST_MPIS lists as NAME=LAUNCHER;...: of each the programs of
-/// tests/mpi/programs.sh.
-inline std::vector<Family> families() {
-  std::vector<Family> all = {{"openmpi", "mpirun.openmpi --oversubscribe", "Open MPI"},
-                             {"mpich", "mpiexec.mpich", "MPICH"}};
-  const char* const more = std::getenv("TEST_MPIS");
-  for (const std::string_view each : split(more == nullptr ? "" : more, ';')) {
-    const size_t equals = each.find('=');
-    if (equals == std::string_view::npos) continue;
-    const std::string name(each.substr(0, equals));
-    all.push_back({name, std::string(each.substr(equals + 1)),
-                   name.starts_with("openmpi")   ? "Open MPI"
-                   : name.starts_with("mvapich") ? "MVAPICH"
-                                                 : "MPICH"});
-  }
-  return all;
-}
-
 /// A report's lines by function.
 using Report = std::map<std::string, nlohmann::json>;
 
-class MpiPreload : public ::testing::TestWithParam<Family> {
+class MpiPreload : public ::testing::TestWithParam<MpiFamily> {
  protected:
   void SetUp() override {
     if (!can_launch(GetParam().launcher, program()))
@@ -106,6 +79,6 @@ class MpiPreload : public ::testing::TestWithParam<Family> {
   }
 };
 
-inline const auto kFamilies = ::testing::ValuesIn(families());
+inline const auto kFamilies = ::testing::ValuesIn(all_mpis());
 
 }  // namespace ibcoll::testing_tools

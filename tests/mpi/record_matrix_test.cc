@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -13,18 +12,14 @@
 
 #include "studies/mapping/matrix_file.h"
 #include "tests/command.h"
+#include "tests/mpi_families.h"
+#include "tests/named.h"
 #include "tests/places.h"
 
 namespace ibcoll::topology {
 namespace {
 
 using ::testing::HasSubstr;
-
-struct Family {
-  const char* name;
-  const char* launcher;
-  const char* documented;  ///< how its line in docs/results/mapping.md begins
-};
 
 /// Bytes from a rank to another.
 using Traffic = std::map<std::pair<int, int>, double>;
@@ -36,8 +31,9 @@ void replace(std::string& text, const std::string& what, const std::string& by) 
   text.replace(at, what.size(), by);
 }
 
-/// The line that mapping.md has for a family.
-std::string documented(const std::string& beginning) {
+/// The line that mapping.md has for a launcher: "mpirun ..." for mpirun.openmpi.
+std::string documented(const std::string& launcher) {
+  const std::string beginning = launcher.substr(0, launcher.find('.')) + " ";
   std::ifstream in(testing_tools::source_dir() + "/docs/results/mapping.md");
   std::string line;
   while (std::getline(in, line)) {
@@ -75,13 +71,10 @@ Traffic expected_traffic(int starts, int scatters, int large) {
   return doubles;
 }
 
-class RecordMatrix : public ::testing::TestWithParam<Family> {
+class RecordMatrix : public ::testing::TestWithParam<testing_tools::MpiFamily> {
  protected:
   void SetUp() override {
-    const std::string launcher = GetParam().launcher;
-    const std::string found =
-        "command -v " + launcher.substr(0, launcher.find(' ')) + " >/dev/null";
-    if (std::system(found.c_str()) != 0 || !std::filesystem::exists(program("mpi_traffic")))
+    if (!testing_tools::can_launch(GetParam().launcher, program("mpi_traffic")))
       GTEST_SKIP() << GetParam().name << " is not installed, or this is a sanitizer's build";
   }
   void TearDown() override { std::filesystem::remove(file_); }
@@ -89,11 +82,11 @@ class RecordMatrix : public ::testing::TestWithParam<Family> {
   static std::string program(const std::string& name) {
     return testing_tools::bin_dir() + "/" + name + "_" + GetParam().name;
   }
-  bool is_mpich() const { return std::string(GetParam().name) == "mpich"; }
+  bool is_mpich() const { return GetParam().name == "mpich"; }
   /// Runs a program by the documented line; `settings`: NAME=VALUE, with a blank behind each.
   testing_tools::CommandRan run(const std::string& program, const std::string& file,
                                 const std::string& settings = "") const {
-    std::string command = documented(GetParam().documented);
+    std::string command = documented(GetParam().launcher);
     command.replace(0, command.find(' '), GetParam().launcher);
     replace(command, " -n 64 ", " -n 4 ");
     replace(command, "/usr/local/lib/", testing_tools::bin_dir() + "/");
@@ -163,11 +156,8 @@ TEST_P(RecordMatrix, AFileThatCannotBeWrittenIsNamedOnceAndTheProgramRuns) {
   EXPECT_EQ(full.out.find("/dev/full"), full.out.rfind("/dev/full")) << full.out;
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, RecordMatrix,
-                         ::testing::Values(Family{"openmpi", "mpirun.openmpi --oversubscribe",
-                                                  "mpirun "},
-                                           Family{"mpich", "mpiexec.mpich", "mpiexec "}),
-                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Families, RecordMatrix, ::testing::ValuesIn(testing_tools::debian_mpis()),
+                         testing::named);
 
 }  // namespace
 }  // namespace ibcoll::topology

@@ -5,11 +5,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "engine/algorithms/registry.h"
 #include "engine/multicast/bound.h"
 #include "engine/tuner/choose.h"
 #include "studies/simulate/collective.h"
+#include "tests/algorithm_lists.h"
 #include "tests/tool.h"
 #include "topology/spec.h"
 
@@ -20,8 +25,14 @@ using ::testing::HasSubstr;
 
 // Of hosts and network, in us and bytes a us.
 constexpr double kOverhead = 0.3, kLatency = 0.4, kRate = 10'000, kCopyRate = 5'000;
-constexpr std::string_view kAlgorithms[] = {"linear",    "binomial",     "chain",
-                                            "circulant", "scatter_ring", "scatter_doubling"};
+
+/// Broadcasts that a bound is known for.
+std::vector<std::string_view> bounded() {
+  std::vector<std::string_view> names;
+  for (const Algorithm* const one : testing::algorithms_of(Collective::kBcast))
+    if (one->spec->spread != Spread::kOther) names.push_back(one->name);
+  return names;
+}
 
 /// A straight line from a message of one byte to one of 64 MB.
 LayerCosts line(double latency, double overhead, double rate) {
@@ -133,11 +144,13 @@ TEST_P(BoundOf, GrowsWithBytesAndMembers) {
     EXPECT_GE(one.total(logp), before) << bytes;
     before = one.total(logp);
   }
+  const bool doubles =
+      look_up_algorithm(Collective::kBcast, GetParam())->spec->spread == Spread::kScatterDoubling;
   for (const int64_t bytes : {100, 100'000}) {
     before = 0;
     for (int servers = 1; servers <= 40; ++servers) {
       // With doubling a power of two takes fewer messages than the numbers below it.
-      if (GetParam() == "scatter_doubling" && (servers & (servers - 1)) != 0) continue;
+      if (doubles && (servers & (servers - 1)) != 0) continue;
       Case one(servers, 2);
       one.inputs.algorithm = GetParam();
       one.inputs.bytes = bytes;
@@ -172,8 +185,18 @@ TEST_P(BoundOf, CountsAtLeastTheOperationsOfThePrograms) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Algorithms, BoundOf, ::testing::ValuesIn(kAlgorithms),
+INSTANTIATE_TEST_SUITE_P(Algorithms, BoundOf, ::testing::ValuesIn(bounded()),
                          [](const auto& info) { return std::string(info.param); });
+
+/// Else the tests above would say nothing of that way.
+TEST(Bound, HasABroadcastForEveryWayToSpreadABlock) {
+  std::set<Spread> ways;
+  for (const std::string_view name : bounded())
+    ways.insert(look_up_algorithm(Collective::kBcast, name)->spec->spread);
+  for (const Spread way : {Spread::kFromRoot, Spread::kTree, Spread::kChain, Spread::kCirculant,
+                           Spread::kScatterRing, Spread::kScatterDoubling})
+    EXPECT_TRUE(ways.contains(way)) << static_cast<int>(way);
+}
 
 TEST(Bound, OfShortDataIsThatOfAnnouncementAndAcknowledgements) {
   const LogP logp = simulated_costs();

@@ -16,7 +16,8 @@
 #include <thread>
 #include <utility>
 
-#include "engine/algorithms/registry.h"
+#include "engine/multicast/choice.h"
+#include "tests/algorithm_lists.h"
 #include "tests/multicast_job.h"
 #include "tests/named.h"
 
@@ -62,11 +63,8 @@ struct Plan {
 
 const char* some_algorithm(std::mt19937& random) {
   std::vector<const char*> names(2, nullptr);
-  for (const Algorithm& algorithm : algorithms()) {
-    if (algorithm.collective == Collective::kBcast && !algorithm.paced &&
-        !algorithm.spec->beyond_leaders && algorithm.name != "linear")
-      names.push_back(algorithm.name.data());
-  }
+  for (const Algorithm* const algorithm : testing::algorithms_of(Collective::kBcast))
+    if (check_multicast(*algorithm, 2)) names.push_back(algorithm->name.data());
   return names[random() % names.size()];
 }
 

@@ -7,10 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <fstream>
-#include <sstream>
-
 #include "engine/base/json.h"
+#include "tests/files.h"
 #include "tests/tool.h"
 
 namespace ibcoll {
@@ -24,12 +22,6 @@ using ::testing::Not;
 constexpr const char* kShort =
     "--collective barrier,bcast --ranks 2 --sizes 8 --rounds 1 --samples 1 --batch 1us ";
 constexpr const char* kTool = "compare_mpi";
-
-std::string content(const std::string& path) {
-  std::stringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
 
 bool has_mpi() {
   return can_launch("mpirun.openmpi", bin_dir() + "/compare_mpi_openmpi") ||
@@ -116,7 +108,7 @@ TEST(CompareMpi, SaysWhatTheMachineIsAndCosts) {
   const Ran ran = run_tool(kTool, std::string(kShort) + "--json " + json + " --markdown " + page);
   ASSERT_EQ(ran.status, 0) << ran.err;
   std::vector<std::string> kinds;
-  for (const nlohmann::json& line : json_lines(content(json)))
+  for (const nlohmann::json& line : json_lines(content_of(json)))
     kinds.push_back(line.value("kind", "") + line.value("when", ""));
   EXPECT_THAT(kinds, IsSupersetOf({"machine", "machine_statebefore", "machine_stateduring",
                                    "machine_stateafter"}));
@@ -126,13 +118,13 @@ TEST(CompareMpi, SaysWhatTheMachineIsAndCosts) {
   if (ran.err.find("costs left out") == std::string::npos) {
     EXPECT_THAT(kinds, IsSupersetOf({"pair_costs", "machine_costs"}));
     EXPECT_THAT(ran.out, HasSubstr("round_trip_ns"));
-    EXPECT_THAT(content(page), HasSubstr("`round_trip_ns`"));
+    EXPECT_THAT(content_of(page), HasSubstr("`round_trip_ns`"));
   }
   // The page can be made again.
   const std::string again = folder() / "again.md";
   if (!has_mpi()) return;
   EXPECT_EQ(run_tool(kTool, "--from " + json + " --markdown " + again).status, 0);
-  EXPECT_EQ(content(again), content(page));
+  EXPECT_EQ(content_of(again), content_of(page));
 }
 
 TEST(CompareMpi, JsonOnStandardOutputStandsAlone) {
@@ -163,7 +155,7 @@ TEST(CompareMpi, ABusyMachineIsNotJudged) {
   EXPECT_THAT(ran.err, HasSubstr("compare_mpi: not judged: others had "));
   EXPECT_THAT(ran.err, HasSubstr("at most 0 % is allowed"));
   EXPECT_EQ(std::count(ran.err.begin(), ran.err.end(), '\n'), 1) << ran.err;
-  EXPECT_EQ(content(json), "kept\n");
+  EXPECT_EQ(content_of(json), "kept\n");
 }
 
 TEST(CompareMpi, WhatIsMeasuredIsJudged) {
@@ -230,11 +222,11 @@ TEST(CompareMpi, APageHasTheVerdictOfNow) {
                                     "\n");
   const std::string show = "--from " + name + " --markdown " + page;
   EXPECT_EQ(run_tool(kTool, show).status, 0);
-  EXPECT_THAT(content(page), HasSubstr("| others may have had, % of the processor time | 50 |"));
+  EXPECT_THAT(content_of(page), HasSubstr("| others may have had, % of the processor time | 50 |"));
   EXPECT_EQ(run_tool(kTool, show + " --judge").status, 3);
-  EXPECT_THAT(content(page), Not(HasSubstr("verdict")));
+  EXPECT_THAT(content_of(page), Not(HasSubstr("verdict")));
   EXPECT_EQ(run_tool(kTool, show + " --judge --most-load 25").status, 0);
-  EXPECT_THAT(content(page), HasSubstr("| others may have had, % of the processor time | 25 |"));
+  EXPECT_THAT(content_of(page), HasSubstr("| others may have had, % of the processor time | 25 |"));
 }
 
 TEST(CompareMpi, PutsAnotherMachineBeside) {
@@ -243,7 +235,7 @@ TEST(CompareMpi, PutsAnotherMachineBeside) {
                     there = file("there.json", quiet() + cell_line("bcast", 3, ""));
   const Ran ran = run_tool(kTool, "--from " + here + " --beside " + there + " --markdown " + page);
   EXPECT_EQ(ran.status, 0) << ran.err;
-  EXPECT_THAT(content(page),
+  EXPECT_THAT(content_of(page),
               HasSubstr("| 8 | 4.00 / 2.00 = 2.00x (0.10 to 9.00) | 6.00 / 2.00 = 3.00x (0.10 to "
                         "9.00) |"));
 }
@@ -254,11 +246,11 @@ TEST(CompareMpi, FullAllTablesAreWhole) {
   const Ran ran = run_tool(kTool, "--all-tables --rounds 1 --samples 1 --batch 1us --json " + json +
                                       " --markdown " + page);
   ASSERT_EQ(ran.status, 0) << ran.err;
-  EXPECT_THAT(content(page), HasSubstr("## Private memory"));
-  EXPECT_THAT(content(page), HasSubstr("## The engine's memory"));
+  EXPECT_THAT(content_of(page), HasSubstr("## Private memory"));
+  EXPECT_THAT(content_of(page), HasSubstr("## The engine's memory"));
   // Whole tables have means to judge; a cell that was measured once may seem slow.
   std::string fast;
-  for (nlohmann::json line : json_lines(content(json))) {
+  for (nlohmann::json line : json_lines(content_of(json))) {
     if (line.contains("speedup_of_rounds")) line["speedup_of_rounds"] = 2;
     if (line.value("kind", "") == "machine_state") {
       line["others_percent"] = line["steal_percent"] = 0;

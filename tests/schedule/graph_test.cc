@@ -12,12 +12,14 @@
 #include "engine/schedule/verifier.h"
 #include "engine/tuner/choose.h"
 #include "studies/measure/graph_patterns.h"
+#include "tests/algorithm_lists.h"
 #include "tests/graphs.h"
 #include "tests/sweep.h"
 
 namespace ibcoll {
 namespace {
 
+using testing::algorithms_of;
 using ::testing::ElementsAre;
 using testing::shape_of;
 
@@ -123,10 +125,10 @@ TEST(NeighborPrograms, AreSmallInJobsOfManyRanks) {
   const Shape shape = shape_of(std::vector<int>(128, 32));
   const auto graph = measure::parse_graph("grid:16x16x16", shape).value();
   for (const Collective collective : kNeighborCalls) {
-    for (const char* name : {"direct", "aggregated"}) {
-      const auto& algorithm = *find_algorithm(collective, name).value();
+    for (const Algorithm* const algorithm : algorithms_of(collective)) {
       for (const Rank rank : {0, 77, 4095})
-        EXPECT_LT(algorithm.build(shape, rank, {.graph = graph})->memory_bytes(), 100'000u) << name;
+        EXPECT_LT(algorithm->build(shape, rank, {.graph = graph})->memory_bytes(), 100'000u)
+            << algorithm->name;
     }
   }
 }
@@ -144,11 +146,10 @@ TEST(NeighborPrograms, NeedToKnowNoMoreThanTheServersOwnLists) {
       const auto part = std::make_shared<Graph>(
           shape.ranks(), std::vector<Rank>(members.begin(), members.end()), lists);
       for (const Collective collective : kNeighborCalls) {
-        for (const char* algorithm : {"direct", "aggregated"}) {
-          const auto& build = *find_algorithm(collective, algorithm).value();
-          EXPECT_EQ(program_to_json(*build.build(shape, rank, {.graph = part})),
-                    program_to_json(*build.build(shape, rank, {.graph = graph})))
-              << name << " " << algorithm;
+        for (const Algorithm* const algorithm : algorithms_of(collective)) {
+          EXPECT_EQ(program_to_json(*algorithm->build(shape, rank, {.graph = part})),
+                    program_to_json(*algorithm->build(shape, rank, {.graph = graph})))
+              << name << " " << algorithm->name;
         }
       }
     }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/algorithm_lists.h"
 #include "tests/strided_sweep.h"
 #include "tests/sweep.h"
 #include "tests/threads_transport.h"
@@ -115,8 +116,9 @@ TEST(StridedSweep, PutsOfOneMessageGoOnWhereThereWasNoRoom) {
 
 TEST(StridedCalls, LengthsThatDifferAreAnErrorThatNamesThem) {
   for (const std::vector<int>& layout : {std::vector<int>{3}, {1, 1, 1}, {2, 1}}) {
-    for (const char* algorithm : {"linear", "two_level_ring", "aggregate", "bruck"}) {
-      SCOPED_TRACE(algorithm);
+    for (const Algorithm* const algorithm :
+         testing::unplanned_algorithms_of(Collective::kAlltoallw)) {
+      SCOPED_TRACE(algorithm->name);
       JobOptions job;
       job.shape = shape_of(layout);
       testing::Complaints errors(3);
@@ -134,7 +136,7 @@ TEST(StridedCalls, LengthsThatDifferAreAnErrorThatNamesThem) {
             arguments.recv = to.data();
             arguments.send_blocks = send.data();
             arguments.recv_blocks = recv.data();
-            arguments.options.algorithm = algorithm;
+            arguments.options.algorithm = algorithm->name;
             const auto error_of = [&]() -> Status {
               Call call(rank.context.world()), after(rank.context.world());
               IBCOLL_TRY(call.prepare(arguments));

@@ -20,7 +20,7 @@
 #include "engine/base/json.h"
 #include "engine/base/json_lines.h"
 #include "engine/base/units.h"
-#include "engine/schedule/collective.h"
+#include "engine/schedule/collective_traits.h"
 #include "tests/places.h"
 #include "tests/tool.h"
 
@@ -48,8 +48,7 @@ constexpr Count kCounts[] = {{"steps", "steps"},
 std::map<std::string, std::string> counted(Collective collective) {
   std::string arguments =
       "verify --layout 24x8 --json - --collective " + std::string(to_string(collective));
-  if (std::string_view(to_string(collective)).starts_with("neighbor"))
-    arguments += " --graph grid:24x8";
+  if (has_graph(collective)) arguments += " --graph grid:24x8";
   const Ran ran = run_tool("ib_sched", arguments);
   EXPECT_EQ(ran.status, 0) << ran.err;
   if (ran.status != 0) return {};
@@ -63,8 +62,8 @@ std::map<std::string, std::string> counted(Collective collective) {
   return rows;
 }
 
-/// One row for each algorithm of each collective. Collectives with unequal blocks stand there where
-/// they cost something else than those with equal ones, which come first.
+/// One row for each algorithm of each collective. Of two collectives that differ in the lengths of
+/// blocks alone the second one stands there where it costs something else than the first.
 std::string counts_by_the_verifier() {
   std::string text = "| algorithm |";
   std::string line = "|---|";
@@ -73,19 +72,20 @@ std::string counts_by_the_verifier() {
     line += "---|";
   }
   text += " pace |\n" + line + "---|\n";
-  std::vector<std::pair<std::string, std::map<std::string, std::string>>> before;
+  std::vector<std::pair<Collective, std::map<std::string, std::string>>> before;
   for (const Collective collective : kCollectives) {
-    const std::string name(to_string(collective));
     const auto rows = counted(collective);
     if (rows.empty()) return {};
     for (const auto& row : rows) {
       const bool told = std::any_of(before.begin(), before.end(), [&](const auto& other) {
         const auto same = other.second.find(row.first);
-        return name.starts_with(other.first) && same != other.second.end() && *same == row;
+        const bool in_lengths =
+            traits(collective).equal == other.first || traits(other.first).equal == collective;
+        return in_lengths && same != other.second.end() && *same == row;
       });
-      if (!told) text += fmt::format("| {} {} |{}\n", name, row.first, row.second);
+      if (!told) text += fmt::format("| {} {} |{}\n", to_string(collective), row.first, row.second);
     }
-    before.emplace_back(name, rows);
+    before.emplace_back(collective, rows);
   }
   return text;
 }

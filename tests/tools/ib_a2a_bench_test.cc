@@ -9,16 +9,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "engine/base/json.h"
 #include "tests/command.h"
+#include "tests/files.h"
 #include "tests/places.h"
 #include "tests/tool.h"
 
@@ -168,11 +167,9 @@ TEST(IbA2aBench, ATimelineIsDrawnBesideThePlan) {
   EXPECT_EQ(ran.status, 0) << ran.err;
   const std::string draw = testing_tools::bin_dir() + "/ib_sched draw --recorded " + recorded;
   EXPECT_EQ(std::system((draw + " --output " + picture).c_str()), 0);
-  std::stringstream svg;
-  svg << std::ifstream(picture).rdbuf();
-  EXPECT_NE(svg.str().find("planned: alltoall two_level_ring, 2,1, pacing gate"),
-            std::string::npos);
-  EXPECT_NE(svg.str().find("recorded: 4K a block, loopback between servers"), std::string::npos);
+  const std::string svg = testing_tools::content_of(picture);
+  EXPECT_NE(svg.find("planned: alltoall two_level_ring, 2,1, pacing gate"), std::string::npos);
+  EXPECT_NE(svg.find("recorded: 4K a block, loopback between servers"), std::string::npos);
   EXPECT_NE(std::system((draw + " --layout 2,1 --output x.svg 2>/dev/null").c_str()), 0);
   std::filesystem::remove_all(folder);
 }

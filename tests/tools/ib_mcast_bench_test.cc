@@ -11,12 +11,12 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "engine/base/json.h"
 #include "studies/measure/multicast_sets.h"
+#include "tests/files.h"
 #include "tests/places.h"
 #include "tests/tool.h"
 
@@ -269,9 +269,7 @@ TEST(IbMcastBench, ShowsATableAndDrawsAPicture) {
   ASSERT_EQ(ran.status, 0) << ran.err;
   EXPECT_THAT(ran.out, HasSubstr("multicasts to 1-3 of 4 ranks on 2 servers (2x2)"));
   EXPECT_THAT(ran.out, HasSubstr("master us"));
-  std::stringstream svg;
-  svg << std::ifstream(picture).rdbuf();
-  EXPECT_THAT(svg.str(), HasSubstr("multicast to 1-3 of 4 ranks"));
+  EXPECT_THAT(testing_tools::content_of(picture), HasSubstr("multicast to 1-3 of 4 ranks"));
 }
 
 }  // namespace

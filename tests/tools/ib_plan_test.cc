@@ -3,10 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <sstream>
-
 #include "engine/base/json.h"
+#include "tests/files.h"
 #include "tests/tool.h"
 
 namespace ibcoll::testing_tools {
@@ -49,8 +47,7 @@ TEST(IbPlan, DrawsOnePlanAndWritesIt) {
                                           picture + " --output " + plan);
   EXPECT_EQ(ran.status, 0) << ran.err;
   EXPECT_GT(std::filesystem::file_size(picture), 1000u);
-  std::ifstream in(plan);
-  EXPECT_EQ(nlohmann::json::parse(in)["kind"], "allgather");
+  EXPECT_EQ(parse_json(content_of(plan)).value()["kind"], "allgather");
 }
 
 TEST(IbPlan, PlansWithWrongInputs) {
@@ -73,8 +70,7 @@ TEST(IbPlan, ComparesNetworksAndErrors) {
   for (const char* cell : {"single-switch:4", "single-switch:8", "network"}) {
     EXPECT_THAT(ran.out, HasSubstr(cell));
   }
-  std::ifstream in(picture);
-  const std::string svg((std::istreambuf_iterator<char>(in)), {});
+  const std::string svg = content_of(picture);
   EXPECT_THAT(svg, HasSubstr("link groups"));
   EXPECT_THAT(svg, HasSubstr("servers"));
   const Ran wrong =
@@ -148,10 +144,9 @@ TEST(IbPlan, APlansPictureHasRoundTimes) {
   const std::string plot = folder() / "plan.svg";
   // 256 us; quarters of it are none that people count in.
   ASSERT_EQ(run_tool("ib_plan", "--network single-switch:6 --plot " + plot).status, 0);
-  std::stringstream picture;
-  picture << std::ifstream(plot).rdbuf();
-  EXPECT_NE(picture.str().find(">50 us<"), std::string::npos);
-  EXPECT_EQ(picture.str().find("64.1"), std::string::npos);
+  const std::string picture = content_of(plot);
+  EXPECT_NE(picture.find(">50 us<"), std::string::npos);
+  EXPECT_EQ(picture.find("64.1"), std::string::npos);
 }
 
 }  // namespace

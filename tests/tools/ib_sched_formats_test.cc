@@ -1,12 +1,14 @@
 // ib_sched import and export, and programs that the engine takes from files, as users meet them.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
+#include "engine/base/json.h"
+#include "tests/files.h"
 #include "tests/places.h"
 #include "tests/tool.h"
 
@@ -15,12 +17,6 @@ namespace {
 
 using namespace testing_tools;
 using ::testing::HasSubstr;
-
-std::string text_of(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
 
 /// A file as MSCCL's generators write them: two ranks gather, then combine, in place. Each sends
 /// its second half of two chunks; `dependency` is what rank 0's reduction comes after.
@@ -67,7 +63,7 @@ TEST(IbSchedFormats, WhatIsImportedIsProvedDrawnAndSimulated) {
   EXPECT_EQ(run_tool("ib_sched", "verify --program " + json).status, 0);
   const std::string svg = (folder() / "pair.svg").string();
   EXPECT_EQ(run_tool("ib_sched", "draw --program " + json + " --output " + svg).status, 0);
-  EXPECT_THAT(text_of(svg), HasSubstr("<svg"));
+  EXPECT_THAT(content_of(svg), HasSubstr("<svg"));
   // A 2 MB block: each rank sends a half twice, which takes 2 ms at 1000 MB/s.
   const Ran simulated = run_shell(
       "IBCOLL_PROGRAMS=" + (folder() / "programs").string() + " " + bin_dir() + "/ib_sim" +
@@ -187,7 +183,7 @@ TEST(IbSchedFormats, ExportThenImportGivesTheSameProgram) {
     ASSERT_EQ(
         run_tool("ib_sched", "import " + back + " --layout " + layout + " --json " + second).status,
         0);
-    EXPECT_EQ(text_of(first), text_of(second)) << layout;
+    EXPECT_EQ(content_of(first), content_of(second)) << layout;
   }
 }
 
@@ -219,7 +215,7 @@ TEST(IbSchedFormats, GoalHasAMessageForEachPut) {
                "--goal --output " +
                    goal);
   ASSERT_EQ(ran.status, 0) << ran.err;
-  const std::string text = text_of(goal);
+  const std::string text = content_of(goal);
   EXPECT_THAT(text, HasSubstr("num_ranks 3\n"));
   const auto count = [&](const std::string& what) {
     size_t found = 0;

@@ -2,10 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <sstream>
-
 #include "engine/base/json.h"
+#include "tests/files.h"
 #include "tests/places.h"
 #include "tests/tool.h"
 
@@ -149,9 +147,7 @@ TEST(IbTaskgraph, AScheduleIsDrawnOverTimeWithItsUnit) {
   const std::string plot = folder() / "lu.svg";
   const Ran ran = run_tool("ib_taskgraph", "schedule --graph lu:16 --processors 2 --plot " + plot);
   ASSERT_EQ(ran.status, 0) << ran.err;
-  std::stringstream picture;
-  picture << std::ifstream(plot).rdbuf();
-  EXPECT_NE(picture.str().find("time, in the unit of the weights"), std::string::npos);
+  EXPECT_NE(content_of(plot).find("time, in the unit of the weights"), std::string::npos);
 }
 
 TEST(IbTaskgraph, MoreProcessorsThanTasksAreAllowed) {

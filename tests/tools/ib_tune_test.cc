@@ -5,12 +5,11 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
-#include <sstream>
 #include <utility>
 
 #include "engine/base/json.h"
 #include "engine/tuner/rules.h"
+#include "tests/files.h"
 #include "tests/places.h"
 #include "tests/tool.h"
 
@@ -24,12 +23,6 @@ constexpr const char* kShort = "--sizes 8,4K --rounds 3 --batch 1us --budget 0 "
 
 Ran tune(const std::string& arguments) {
   return run_shell("timeout 200 " + bin_dir() + "/ib_tune " + arguments);
-}
-
-std::string content(const std::string& path) {
-  std::stringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
 }
 
 std::vector<nlohmann::json> of_kind(const Ran& ran, const std::string& kind) {
@@ -65,7 +58,7 @@ TEST_F(IbTune, WritesRulesThatAJobTakes) {
     EXPECT_LE(point["ratio"], 1);
     EXPECT_GE(point["rounds"], 1);
   }
-  const auto read = parse_rules(content(rules));
+  const auto read = parse_rules(content_of(rules));
   ASSERT_TRUE(read) << read.error().message;
   ASSERT_EQ(read->size(), 1u);
   EXPECT_EQ(of_kind(ran, "summary").at(0)["rules"], read->front().rules.size());
@@ -133,7 +126,7 @@ TEST_F(IbTune, SimulatesJobsThatAreNotHere) {
   const Ran ran = tune(job + "--json --out " + rules);
   ASSERT_EQ(ran.status, 0) << ran.err;
   EXPECT_EQ(of_kind(ran, "point").size(), 6u);
-  const auto read = parse_rules(content(rules));
+  const auto read = parse_rules(content_of(rules));
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(read->front().job.layout, "6x2");
   EXPECT_EQ(read->front().job.processor, "") << "of no machine";

@@ -3,22 +3,17 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
+#include "tests/files.h"
 #include "tests/places.h"
 #include "topology/readers/readers.h"
 
 namespace ibcoll::topology {
 
 inline std::string data(const std::string& name) {
-  std::ifstream file(testing_tools::source_dir() + "/tests/data/fabrics/" + name);
-  EXPECT_TRUE(file) << name;
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
+  return testing_tools::content_of(testing_tools::source_dir() + "/tests/data/fabrics/" + name);
 }
 
 /// The text with one part replaced, which must be there.

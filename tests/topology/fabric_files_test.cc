@@ -1,13 +1,17 @@
-// Readers of fabrics: files of people and of Slurm, files that are wrong, files that were mangled.
+// Readers of fabrics: files of people and of Slurm, files that are wrong, files that were mangled;
+// and how names find their hosts.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include "tests/places.h"
 #include "tests/topology/fabric_files.h"
+#include "topology/host_names.h"
 #include "topology/readers/readers.h"
 #include "topology/spec.h"
 
@@ -128,6 +132,21 @@ TEST(FabricJson, ErrorsNameFileLineAndReason) {
   EXPECT_THAT(json_error(with(good, "\"t\": [4", "\"s\": [4")),
               AllOf(StartsWith("f.json:13: "), HasSubstr("\"s\" stands twice")));
   EXPECT_THAT(json_error(with(good, "\"0x2\"", "\"2\"")), HasSubstr("a GUID is a text"));
+}
+
+TEST(HostNames, AreWholeNamesFirstWordsOrWithoutDomain) {
+  const auto fabric = read_json(R"({
+    "format": "ibcoll fabric 1",
+    "hosts": ["n1 mlx5_0", "n1 mlx5_1", "n2.cluster", "n3"],
+    "switches": ["s"],
+    "cables": [{"ends": ["n1 mlx5_0", "s"]}, {"ends": ["n1 mlx5_1", "s"]},
+               {"ends": ["n2.cluster", "s"]}, {"ends": ["n3", "s"]}]})",
+                                "names.json");
+  ASSERT_TRUE(fabric) << fabric.error().message;
+  const auto find = [&](std::vector<std::string> names) { return find_hosts(*fabric, names); };
+  EXPECT_THAT(find({"n1 mlx5_1", "n1", "n1.cluster", "n2", "n2.cluster", "n3.far"}).value(),
+              ElementsAre(1, 0, 0, 2, 2, 3));
+  EXPECT_THAT(find({"n3", "n4"}).error().message, HasSubstr("no host 'n4'"));
 }
 
 TEST(OpenFabric, TellsFilesApart) {

@@ -10,11 +10,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <functional>
-#include <sstream>
 
 #include "engine/transport/unmap_watch.h"
+#include "tests/files.h"
 #include "tests/places.h"
 
 namespace ibcoll {
@@ -24,12 +23,6 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 constexpr size_t kBytes = 1 << 20;
-
-std::string own_mappings() {
-  std::stringstream text;
-  text << std::ifstream("/proc/self/maps").rdbuf();
-  return text.str();
-}
 
 struct Ending {
   int status = 0;
@@ -60,7 +53,7 @@ Ending in_child(const std::function<void()>& body) {
 }
 
 TEST(UnmapWatch, UcxIsLoadedOnlyWhereItIsUsed) {
-  EXPECT_THAT(own_mappings(), Not(HasSubstr("libucs")));
+  EXPECT_THAT(testing_tools::content_of("/proc/self/maps"), Not(HasSubstr("libucs")));
   for (const char* program : {"ib_a2a_bench", "ib_info"}) {
     const std::string path = testing_tools::bin_dir() + "/" + program;
     const Ending listed = in_child([&] {

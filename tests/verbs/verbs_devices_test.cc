@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "tests/command.h"
+#include "tests/files.h"
 #include "tests/places.h"
 #include "verbs/device.h"
 #include "verbs/registrar.h"
@@ -217,12 +218,11 @@ TEST_F(VerbsDevicesOther, DataIsWrittenInAnyOrderWhereTheUserSaysSo) {
   EXPECT_THAT(on.text, HasSubstr("relaxed ordering"));
   EXPECT_EQ(off.status, 0) << off.text;
   EXPECT_THAT(off.text, Not(HasSubstr("relaxed ordering")));
-  std::ostringstream cpuinfo;
-  cpuinfo << std::ifstream("/proc/cpuinfo").rdbuf();
+  const std::string cpuinfo = testing_tools::content_of("/proc/cpuinfo");
   const Ran by_itself = run("SHIM_TELL=1");
   EXPECT_EQ(by_itself.status, 0) << by_itself.text;
   EXPECT_EQ(count(by_itself.text, "relaxed ordering") > 0,
-            verbs::relaxes_ordering(verbs::RelaxedOrdering::kAuto, cpuinfo.str()))
+            verbs::relaxes_ordering(verbs::RelaxedOrdering::kAuto, cpuinfo))
       << by_itself.text;
 }
 

@@ -153,6 +153,7 @@ RunPlan plan_of(uint64_t seed, const Overrides& overrides) {
   options.largest_call = 2 << 20;
   options.largest_under_way = 8 << 20;
   options.algorithms = registered_algorithms();
+  options.multicast_algorithms = registered_multicast_algorithms();
   options.longest_pause_ns = int64_t{1000} << random.below(16);
   options.features.ends = random.one_in(3);
   options.features.mismatch = random.one_in(8);

@@ -11,8 +11,8 @@ namespace ibcoll {
 namespace {
 
 /// Hosts of 300 ns a message at either end; `copy_rate` of each rank, 0: copies cost nothing.
-double time_us(const topology::Fabric& fabric, Collective collective, const Shape& shape,
-               const Choice& choice, int64_t bytes, uint32_t ports = 1, double copy_rate = 0) {
+double simulated_us(const topology::Fabric& fabric, Collective collective, const Shape& shape,
+                    const Choice& choice, int64_t bytes, uint32_t ports = 1, double copy_rate = 0) {
   sim::CollectiveOptions options;
   options.network.mtu_bytes = 4096;
   options.run.block_bytes = static_cast<uint64_t>(bytes);
@@ -33,7 +33,7 @@ TEST(LargeBlocks, AllreducesTakeWhatPortsTake) {
       const Shape shape = parse_layout(layout).value();
       const Choice choice = choose({Collective::kAllreduce, shape, kBytes});
       const double bound_us = 2.0 * (shape.servers() - 1) / shape.servers() * kBytes / 2000;
-      const double time = time_us(fabric, Collective::kAllreduce, shape, choice, kBytes);
+      const double time = simulated_us(fabric, Collective::kAllreduce, shape, choice, kBytes);
       EXPECT_GE(time, bound_us) << spec << ", " << layout;
       // Where servers are unequal their ranks have unequal parts of a port that serves them alike.
       EXPECT_LE(time, (shape.equal_servers() ? 1.05 : 1.1) * bound_us)
@@ -54,8 +54,8 @@ void expect_gain(Collective collective, const Shape& shape, int64_t bytes, const
   const std::string what = std::string(now.algorithm) + " on " + shape.describe() + ", " +
                            std::to_string(bytes) + " bytes";
   const auto gain = [&](uint32_t ports, double copy_rate) {
-    return time_us(fabric, collective, shape, before, bytes, ports, copy_rate) /
-           time_us(fabric, collective, shape, now, bytes, ports, copy_rate);
+    return simulated_us(fabric, collective, shape, before, bytes, ports, copy_rate) /
+           simulated_us(fabric, collective, shape, now, bytes, ports, copy_rate);
   };
   EXPECT_TRUE(now.algorithm.starts_with("two_level")) << what;
   EXPECT_GE(gain(1, 0), 0.98) << what;  // pieces of one slice come among those of the others

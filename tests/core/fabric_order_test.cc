@@ -15,7 +15,6 @@
 #include "engine/schedule/layout.h"
 #include "tests/job.h"
 #include "tests/tool.h"
-#include "topology/host_names.h"
 #include "topology/spec.h"
 
 namespace ibcoll {
@@ -24,7 +23,6 @@ namespace {
 using ::ibcoll::testing::JobOptions;
 using ::ibcoll::testing::RankView;
 using ::ibcoll::testing::run_job;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing_tools::expect_failed;
 using testing_tools::expect_refused;
@@ -32,8 +30,8 @@ using testing_tools::file;
 using testing_tools::json_lines;
 using testing_tools::run_tool;
 
-std::string refusal(const std::string& layout, const std::string& fabric,
-                    const std::string& hosts) {
+std::string refusal_of(const std::string& layout, const std::string& fabric,
+                       const std::string& hosts) {
   JobOptions job{parse_layout(layout).value(), true, {}};
   job.context.fabric = {fabric, hosts};
   return run_job(job, [](const RankView& view) { view.complain("was let in"); });
@@ -138,12 +136,12 @@ TEST(FabricOrder, PlansKeepToPairsOfHostsThatMaySend) {
 }
 
 TEST(FabricOrder, WhatCannotBeIsRefusedByName) {
-  EXPECT_THAT(refusal("2,1", "fat-tree:2,2", "h0,h9"),
+  EXPECT_THAT(refusal_of("2,1", "fat-tree:2,2", "h0,h9"),
               HasSubstr("IBCOLL_FABRIC=fat-tree:2,2: the fabric xgft:2x2/1x2 has no host 'h9'"));
-  EXPECT_THAT(refusal("2,1", "fat-tree:2,2", "h0"), HasSubstr("names 1 hosts for 2 servers"));
-  EXPECT_THAT(refusal("1,1,1", "single-switch:2", ""),
+  EXPECT_THAT(refusal_of("2,1", "fat-tree:2,2", "h0"), HasSubstr("names 1 hosts for 2 servers"));
+  EXPECT_THAT(refusal_of("1,1,1", "single-switch:2", ""),
               HasSubstr("3 emulated servers on a network"));
-  EXPECT_THAT(refusal("1,1", "no/such", ""), HasSubstr("IBCOLL_FABRIC=no/such: "));
+  EXPECT_THAT(refusal_of("1,1", "no/such", ""), HasSubstr("IBCOLL_FABRIC=no/such: "));
 }
 
 /// Of a file, too; and every rank says the same.
@@ -158,7 +156,7 @@ TEST(FabricOrder, FilesThatAreWrongAreRefusedOnEveryRank) {
                            const std::string& why) {
     std::string text = good;
     text.replace(text.find(from), from.size(), to);
-    const std::string said = refusal(layout, file("wrong.json", text), "");
+    const std::string said = refusal_of(layout, file("wrong.json", text), "");
     const int ranks = parse_layout(layout).value().ranks();
     size_t at = 0;
     for (int rank = 0; rank < ranks; ++rank) {
@@ -196,22 +194,6 @@ TEST(FabricOrder, MachinesAreFoundByName) {
   };
   EXPECT_EQ(ask(name), "");
   EXPECT_THAT(ask("another"), HasSubstr(fmt::format("has no host '{}'", name)));
-}
-
-TEST(HostNames, AreWholeNamesFirstWordsOrWithoutDomain) {
-  const auto fabric = topology::open_fabric(file("names.json", R"({
-    "format": "ibcoll fabric 1",
-    "hosts": ["n1 mlx5_0", "n1 mlx5_1", "n2.cluster", "n3"],
-    "switches": ["s"],
-    "cables": [{"ends": ["n1 mlx5_0", "s"]}, {"ends": ["n1 mlx5_1", "s"]},
-               {"ends": ["n2.cluster", "s"]}, {"ends": ["n3", "s"]}]})"));
-  ASSERT_TRUE(fabric) << fabric.error().message;
-  const auto find = [&](std::vector<std::string> names) {
-    return topology::find_hosts(*fabric, names);
-  };
-  EXPECT_THAT(find({"n1 mlx5_1", "n1", "n1.cluster", "n2", "n2.cluster", "n3.far"}).value(),
-              ElementsAre(1, 0, 0, 2, 2, 3));
-  EXPECT_THAT(find({"n3", "n4"}).error().message, HasSubstr("no host 'n4'"));
 }
 
 TEST(FabricOrder, TheBenchmarkSaysWhatItDid) {

@@ -14,9 +14,9 @@
 
 #include "engine/execute/user_registrations.h"
 #include "perf/support/empty_transports.h"
+#include "tests/execute/key_counting.h"
 #include "tests/job.h"
 #include "tests/proc.h"
-#include "tests/transport/key_counting.h"
 
 namespace ibcoll {
 namespace {
@@ -44,7 +44,7 @@ constexpr std::array<Place, 6> kPlaces = {Place{"3", 3, nullptr}, {"1,1", 2, nul
                                           {"2,2", 4, "1"},        {"2,1,2", 5, "2"}};
 
 /// Runs `body` on every rank; gives what they complain of, also what it throws.
-std::string launched(const Place& place,
+std::string run_each(const Place& place,
                      const std::function<void(ibcoll::context&, Complaints&)>& body) {
   if (place.seed != nullptr) setenv("IBCOLL_LOOPBACK_SEED", place.seed, 1);
   Complaints complaints(place.ranks);
@@ -139,7 +139,7 @@ TEST(RegisteredMemory, IsRegisteredOnceAndItsKeysTravelOnce) {
   for (const Place& place : kPlaces) {
     SCOPED_TRACE(fmt::format("{}, seed {}", place.layout, place.seed ? place.seed : "none"));
     EXPECT_EQ(
-        launched(place,
+        run_each(place,
                  [](ibcoll::context& context, Complaints& complaints) {
                    std::vector<std::byte> memory(Calls::memory_for(context.size()) + 3);
                    const std::span<std::byte> odd = std::span(memory).subspan(3);
@@ -182,7 +182,7 @@ TEST(RegisteredMemory, IsRegisteredOnceAndItsKeysTravelOnce) {
 TEST(RegisteredMemory, MayOverlapAndComeAndGo) {
   for (const Place& place : kPlaces) {
     SCOPED_TRACE(fmt::format("{}, seed {}", place.layout, place.seed ? place.seed : "none"));
-    EXPECT_EQ(launched(place,
+    EXPECT_EQ(run_each(place,
                        [](ibcoll::context& context, Complaints& complaints) {
                          std::vector<std::byte> memory(Calls::memory_for(context.size()));
                          Calls calls(context, memory);
@@ -251,7 +251,7 @@ TEST(RegisteredMemory, LeavesNoTrace) {
   GTEST_SKIP() << "a sanitizer keeps what is freed";
 #endif
   for (const Place& place : {Place{"2", 2, nullptr}, Place{"1,1", 2, nullptr}}) {
-    EXPECT_EQ(launched(place,
+    EXPECT_EQ(run_each(place,
                        [](ibcoll::context& context, Complaints& complaints) {
                          std::vector<std::byte> memory(100'000);
                          const ibcoll::group world = context.world();
