@@ -24,8 +24,8 @@ constexpr uint64_t gate_word(uint32_t sequence, uint32_t gates) {
 }  // namespace
 
 /// Which group uses which slot. Guarded by the mutex; a rank that died inside left at worst a slot
-/// that stays taken: a slot is in no list before it enters another. Links are numbers of slots, counted from 1, so that zeroed memory is an empty
-/// table.
+/// that stays taken: a slot is in no list before it enters another. Links are numbers of slots,
+/// counted from 1, so that zeroed memory is an empty table.
 struct Gates::Control {
   struct Slot {
     uint64_t group;
