@@ -47,4 +47,10 @@ inline MemoryItem table_of_ranks(std::string_view what, uint64_t ranks, uint64_t
 /// What a vector comes to hold that was filled element by element: the next power of two.
 constexpr uint64_t grown(uint64_t elements) { return elements == 0 ? 0 : std::bit_ceil(elements); }
 
+/// What malloc takes for so many bytes.
+constexpr uint64_t allocated(uint64_t bytes) {
+  constexpr uint64_t kHead = sizeof(size_t), kAlign = 2 * sizeof(size_t);
+  return (bytes + kHead + kAlign - 1) / kAlign * kAlign;
+}
+
 }  // namespace ibcoll

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/base/memory_item.h"
+
 namespace ibcoll {
 namespace {
 
@@ -10,6 +12,10 @@ namespace {
 constexpr size_t kKeptCapacity = 512;
 
 }  // namespace
+
+size_t MessageStore::bytes_for(size_t messages, size_t bytes_each) {
+  return grown(messages) * sizeof(Kept) + messages * allocated(bytes_each);
+}
 
 void MessageStore::keep(const Key& key, std::span<const std::byte> message,
                         std::span<const std::byte> rest) {

@@ -22,6 +22,9 @@ class MessageStore {
   };
 
   bool empty() const { return kept_ == 0; }
+  /// What so many messages of one key take, and have taken when they are forgotten: of short ones
+  /// the memory is kept.
+  static size_t bytes_for(size_t messages, size_t bytes_each);
   /// What they take, about.
   size_t bytes() const { return bytes_ + kept_ * sizeof(Kept); }
   /// Copies a message to the end of its key's queue; `rest` is what follows its first part.

@@ -12,6 +12,7 @@
 #include <climits>
 #include <cstring>
 
+#include "engine/base/pages.h"
 #include "engine/bootstrap/descriptors.h"
 #include "engine/bootstrap/gather_call.h"
 #include "engine/sharing/futex.h"
@@ -256,6 +257,13 @@ size_t ControlBlock::bytes_for(int ranks, int job_size) {
   const auto here = static_cast<size_t>(ranks);
   return sizeof(Header) + 2 * bank_bytes(here) + 3 * (here + 1) * sizeof(Place) +
          here * sizeof(End) + static_cast<size_t>(job_size) * sizeof(Shared<Presence>);
+}
+
+size_t ControlBlock::touched_bytes(int ranks, int job_size, size_t longest) {
+  const auto here = static_cast<size_t>(ranks);
+  const size_t bank = here * (sizeof(uint64_t) + std::min(longest, kMostInRound));
+  return sizeof(Header) + 2 * round_up(bank, page_bytes()) +
+         round_up(static_cast<size_t>(job_size) * sizeof(Shared<Presence>), page_bytes());
 }
 
 Status ControlBlock::map(int flags) {

@@ -51,6 +51,8 @@ class ControlBlock {
 
   /// The memory through which `ranks` ranks of a machine meet, in a job of `job_size`.
   static size_t bytes_for(int ranks, int job_size);
+  /// What is touched of it, where ranks give at most `longest` bytes to an exchange and none fails.
+  static size_t touched_bytes(int ranks, int job_size, size_t longest);
 
   std::unique_ptr<LocalBootstrap> bootstrap(Rank rank);
   int ranks() const { return ranks_; }

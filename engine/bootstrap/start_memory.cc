@@ -10,12 +10,18 @@
 
 namespace ibcoll {
 
-MemoryItems bootstrap_memory(const JobSize& job) {
+MemoryItems bootstrap_memory(const JobSize& job, const StartRecords& records) {
   const auto here = static_cast<uint64_t>(job.ranks_here);
+  const uint64_t longest =
+      std::max<uint64_t>({records.first, SharedRegion::longest_record(records.regions),
+                          records.of_transport / static_cast<uint64_t>(job.ranks)});
   const uint64_t meeting = ControlBlock::bytes_for(job.ranks_here, job.ranks);
+  const uint64_t touched =
+      std::min<uint64_t>(meeting, ControlBlock::touched_bytes(job.ranks_here, job.ranks, longest));
   return {{.part = MemoryPart::kShared,
            .what = "where the ranks of the machine meet",
-           .bytes = meeting / here,
+           .bytes = touched / here,
+           .reserved = (meeting - touched) / here,
            .each_rank = static_cast<double>(sizeof(Presence)) / static_cast<double>(here),
            .why = "who has left is looked up by rank"},
           {.part = MemoryPart::kTables,

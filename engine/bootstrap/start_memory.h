@@ -21,7 +21,7 @@ struct StartRecords {
 };
 
 /// What a rank keeps.
-MemoryItems bootstrap_memory(const JobSize& job);
+MemoryItems bootstrap_memory(const JobSize& job, const StartRecords& records);
 
 /// What it holds while it starts, and malloc may keep. `of_transport`: bytes that the transport
 /// holds meanwhile.

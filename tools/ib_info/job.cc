@@ -344,19 +344,19 @@ class JobMemory {
         return fail(ErrorCode::kInvalidArgument, "--transport: {}", network.error().message);
       network_ = std::move(*network);
     }
+    const StartRecords records{.first = JobStart::record_bytes(),
+                               .regions = OpenedJob::kRegions,
+                               .of_transport = network_.start_told};
     std::set<Collective> collectives;
     for (const PlannedCall& call : calls_) collectives.insert(call.collective);
-    for (const MemoryItems& more :
-         {network_.items, shm::Transport::memory(load_.local), load_.call,
-          context_memory(shape_, static_cast<int>(collectives.size())), bootstrap_memory(size)})
+    for (const MemoryItems& more : {network_.items, shm::Transport::memory(load_.local), load_.call,
+                                    context_memory(shape_, static_cast<int>(collectives.size())),
+                                    bootstrap_memory(size, records)})
       items_.insert(items_.end(), more.begin(), more.end());
     items_.push_back(
         {.part = MemoryPart::kPrograms, .what = "programs of the calls", .bytes = load_.programs});
     items_.push_back(
         {.part = MemoryPart::kCalls, .what = "scratch of programs", .bytes = load_.scratch});
-    const StartRecords records{.first = JobStart::record_bytes(),
-                               .regions = OpenedJob::kRegions,
-                               .of_transport = network_.start_told};
     start_ = start_bytes(size, records, network_.start_bytes);
     start_root_ = start_root_bytes(size, records);
     return {};
