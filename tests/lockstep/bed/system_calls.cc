@@ -172,12 +172,14 @@ int try_lock(pthread_mutex_t* mutex) {
   return is_robust(mutex) ? EOWNERDEAD : 0;
 }
 
-int lock(pthread_mutex_t* mutex) {
+int lock(pthread_mutex_t* mutex, int64_t until_ns = INT64_MAX) {
   for (;;) {
     const int result = try_lock(mutex);
     if (result != EBUSY) return result;
+    const int64_t now = machine::now_ns();
+    if (now >= until_ns) return ETIMEDOUT;
     // The owner may die with it, which wakes nobody.
-    machine::wait_on(machine::key_of(mutex), machine::now_ns() + kLockLookNs);
+    machine::wait_on(machine::key_of(mutex), std::min(until_ns, now + kLockLookNs));
   }
 }
 
@@ -396,6 +398,13 @@ int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
   if (machine::in_fiber()) return lock(mutex);
   static auto* const lock_real = real<int(pthread_mutex_t*)>("pthread_mutex_lock");
   return lock_real(mutex);
+}
+
+int pthread_mutex_timedlock(pthread_mutex_t* mutex, const timespec* until) noexcept {
+  if (machine::in_fiber()) return lock(mutex, in_ns(*until));
+  static auto* const lock_real =
+      real<int(pthread_mutex_t*, const timespec*)>("pthread_mutex_timedlock");
+  return lock_real(mutex, until);
 }
 
 int pthread_mutex_trylock(pthread_mutex_t* mutex) noexcept {
