@@ -2,6 +2,9 @@
 /// A lock in memory that processes share, any of which may die while it holds it.
 
 #include <pthread.h>
+#ifdef __SANITIZE_THREAD__
+#include <sanitizer/tsan_interface.h>
+#endif
 
 #include <atomic>
 #include <cerrno>
@@ -31,7 +34,13 @@ class RobustMutex {
     explicit Lock(RobustMutex& mutex) : mutex_(mutex.mutex_) {
       int taken = ETIMEDOUT;
       while (taken == ETIMEDOUT) taken = lock_soon();
-      if (taken == EOWNERDEAD) pthread_mutex_consistent(&mutex_);
+      if (taken != EOWNERDEAD) return;
+#ifdef __SANITIZE_THREAD__
+      // The sanitizer takes this for a lock that was not taken.
+      __tsan_mutex_pre_lock(&mutex_, __tsan_mutex_try_lock);
+      __tsan_mutex_post_lock(&mutex_, __tsan_mutex_try_lock, 0);
+#endif
+      pthread_mutex_consistent(&mutex_);
     }
     ~Lock() { pthread_mutex_unlock(&mutex_); }
     Lock(const Lock&) = delete;
