@@ -36,7 +36,8 @@ std::vector<NetworkPort> network_ports();
 std::vector<std::string_view> networks_of_known_memory();
 /// What the transport of that name takes of memory; kUnsupported where it does not say.
 Result<NetworkMemory> network_memory(std::string_view name, const NetworkLoad& load);
-/// What the transport of that name tells of itself; kUnsupported where there is none.
+/// What the transport of that name tells of itself; kUnsupported where there is none. Valid until
+/// another is registered.
 Result<const NetworkKind*> find_network(std::string_view name);
 
 }  // namespace ibcoll
