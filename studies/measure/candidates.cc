@@ -79,8 +79,8 @@ std::vector<Rule> other_choices(const Rule& own, const Shape& shape, int64_t blo
         Rule paced = rule;
         paced.pacing = pacing;
         add(paced);
-        paced.window = 2;
-        if (pacing == Pacing::kGateToken && shape.servers() > 2) add(paced);
+        paced.window = 2;  // what gates and tokens hold back heeds no window
+        if (pacing == Pacing::kFree && shape.servers() > 2) add(paced);
       }
     }
     if (block_bytes < kLeastPieceBytes || !heeds_pieces(algorithm, shape)) continue;

@@ -18,7 +18,7 @@ Rule own_choice(Collective collective, const Shape& shape, int64_t block_bytes);
 Rule as_rule(Collective collective, const Shape& shape, int64_t block_bytes, const Choice& choice);
 
 /// All others than `own` that are worth a try, each with all sizes: every algorithm of the
-/// collective; where servers are walked in steps in each pacing, and with two steps in flight;
+/// collective; where servers are walked in steps in each pacing, and free with two steps in flight;
 /// where blocks are passed on in pieces with fewer and more of them.
 std::vector<Rule> other_choices(const Rule& own, const Shape& shape, int64_t block_bytes);
 

@@ -101,6 +101,8 @@ TEST(Candidates, AreAllDifferentAndOfEveryAlgorithm) {
         }
         // What is tried can be written down and read again.
         for (const Rule& rule : all) {
+          EXPECT_TRUE(rule.window == 1 || rule.pacing == Pacing::kFree)
+              << rule.describe() << ": the window counts only where steps are free";
           RuleSection section;
           section.job.layout = shape.describe();
           section.rules = {rule};
