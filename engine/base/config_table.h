@@ -142,10 +142,11 @@ inline constexpr Variable kVariables[] = {
      .name = "IBCOLL_EAGER",
      .type = VariableType::kSize,
      .default_value = "64K",
-     .help = "Messages between servers up to this size carry their data at once, without waiting "
-             "until the receiver is ready. At most, this is what fits into one short message "
-             "with its header: 4K, or 60K over UCX. 0: all messages wait for the receiver. Must "
-             "be the same on all ranks.",
+     .help =
+         "Messages between servers up to this size carry their data at once, without waiting until "
+         "the receiver is ready. The data and a header have to fit into one short message of 4K, "
+         "or of 60K over UCX (less in jobs of more than about 500 ranks); larger values have no "
+         "additional effect. 0: all messages wait for the receiver. Must be the same on all ranks.",
      .high = 64 * 1024},
     {.group = VariableGroup::kTransports,
      .name = "IBCOLL_REGISTRATIONS",
@@ -181,11 +182,11 @@ inline constexpr Variable kVariables[] = {
      .name = "IBCOLL_GID_INDEX",
      .type = VariableType::kInteger,
      .default_value = "-1",
-     .help = "Index of the GID by which a port is addressed. -1: the first GID with InfiniBand, "
-             "and the first one that works with RoCE. With RoCE, the GIDs of this network "
-             "namespace are tried in this order: RoCE v2 before v1; then routable addresses "
-             "before fe80::, and 169.254.x.x last; then addresses outside VLANs before those in "
-             "one; then IPv4 before IPv6.",
+     .help = "Index of the GID that a port's connections use. -1: with InfiniBand, the first GID; "
+             "with RoCE, the first GID of this network namespace that works. With RoCE, these "
+             "criteria determine the order in which GIDs are tried, the most important one first: "
+             "RoCE v2 before v1; routable addresses before fe80::, and fe80:: before 169.254.x.x; "
+             "addresses outside VLANs before those in a VLAN; IPv4 before IPv6.",
      .low = -1,
      .high = 255},
     {.group = VariableGroup::kVerbs,
@@ -229,10 +230,10 @@ inline constexpr Variable kVariables[] = {
      .name = "IBCOLL_RELAXED_ORDERING",
      .type = VariableType::kChoice,
      .default_value = "auto",
-     .help = "Whether an RDMA device that supports it may write data to the buffers of calls out "
-             "of order on the PCIe bus. The completion that reports the arrival of data still "
-             "comes last. `auto`: on all processors but Intel's; these gain nothing from it, and "
-             "some of them have errors in it.",
+     .help = "Whether an RDMA device that supports relaxed ordering may write data to the buffers "
+             "of calls out of order on the PCIe bus. The completion that reports the arrival of "
+             "data still comes last. `auto`: `on`, except with Intel processors, which gain "
+             "nothing from it, and some of which have errors in it.",
      .choices = "auto,on,off"},
     {.group = VariableGroup::kVerbs,
      .name = "IBCOLL_RECEIVES",
@@ -246,11 +247,11 @@ inline constexpr Variable kVariables[] = {
      .name = "IBCOLL_ACK_TIMEOUT",
      .type = VariableType::kInteger,
      .default_value = "0",
-     .help = "How long an RDMA device waits for an acknowledgement before it sends again: 4.096 "
-             "us times two to the power of this value (devices may wait up to four times as "
-             "long). 0: the least value, but at least 14, with which all `IBCOLL_RETRIES` "
-             "together last for `IBCOLL_PORT_DOWN`. With a lower value, lost packets are sent "
-             "again sooner.",
+     .help = "How long an RDMA device waits for an acknowledgement before it sends again: 4.096 us "
+             "times two to the power of this value (devices may wait up to four times as long). 0: "
+             "the smallest value, but at least 14, with which the first attempt and all "
+             "`IBCOLL_RETRIES` together last at least as long as `IBCOLL_PORT_DOWN`. With smaller "
+             "values, lost packets are sent again sooner.",
      .high = 31},
     {.group = VariableGroup::kVerbs,
      .name = "IBCOLL_RETRIES",
@@ -262,9 +263,9 @@ inline constexpr Variable kVariables[] = {
     {.group = VariableGroup::kUcx,
      .name = "IBCOLL_UCX_OPEN",
      .type = VariableType::kBool,
-     .default_value = "0",
-     .help = "Lets everyone connect to the ports of UCX, not only the ranks of the job. Anyone "
-             "who connects can then end the job. This is needed if UCX cannot be restricted to "
+     .default_value = "off",
+     .help = "Whether anyone may connect to the ports of UCX, not only the ranks of the job. "
+             "Anyone who connects can end the job. This is needed if UCX cannot be restricted to "
              "the ranks, or if something between the machines changes the addresses or ports of "
              "connections (docs/ucx.md). Must be the same on all ranks."},
     {.group = VariableGroup::kAlgorithms,
@@ -279,7 +280,7 @@ inline constexpr Variable kVariables[] = {
     {.group = VariableGroup::kAlgorithms,
      .name = "IBCOLL_RULES_STRICT",
      .type = VariableType::kBool,
-     .default_value = "0",
+     .default_value = "off",
      .help = "Whether a job fails to start if no rules in the file of `IBCOLL_RULES` fit it."},
     {.group = VariableGroup::kAlgorithms,
      .name = "IBCOLL_PROGRAMS",
@@ -319,11 +320,12 @@ inline constexpr Variable kVariables[] = {
      .name = "IBCOLL_FABRIC_ERROR",
      .type = VariableType::kString,
      .default_value = "auto",
-     .help = "How inaccurate the bandwidths and latencies of `IBCOLL_FABRIC` may be, for example "
-             "0.3 for 30 %. `contention_free` treats links as alike if they differ by no more "
-             "than that. 0: every difference counts. `auto`: 0.3 if the figures seem to be "
-             "measured, that is, if most figures for one kind of cable occur at only one cable, "
-             "and 0 otherwise. Must be the same on all ranks."},
+     .help =
+         "How inaccurate the bandwidths and latencies of `IBCOLL_FABRIC` may be, for example 0.3 "
+         "for 30 %. `contention_free` treats links as alike if they differ by no more than that. "
+         "0: every difference counts. `auto`: 0.3 for bandwidths if they seem to be measured, that "
+         "is, if the network has at least eight cables and most bandwidths occur at only one "
+         "cable, and 0 otherwise; the same for latencies. Must be the same on all ranks."},
     {.group = VariableGroup::kAlgorithms,
      .name = "IBCOLL_PLAN_CACHE",
      .type = VariableType::kString,
@@ -345,12 +347,12 @@ inline constexpr Variable kVariables[] = {
     {.group = VariableGroup::kAlgorithms,
      .name = "IBCOLL_LEARN",
      .type = VariableType::kBool,
-     .default_value = "1",
+     .default_value = "on",
      .help = "Whether ranks time some of the messages that they send inside a server, and send "
-             "others the way that has taken least (docs/tuning.md). Otherwise, and on machines "
-             "whose ranks have to share cores, costs alone decide (`IBCOLL_COSTS`). In MPI "
-             "programs, also whether other algorithms are tried in the calls that are measured "
-             "(docs/mpi.md)."},
+             "later ones by the way that has taken the least time (docs/tuning.md). If not, and "
+             "always on machines whose ranks have to share cores, the way depends only on costs "
+             "(`IBCOLL_COSTS`). In MPI programs, also whether other algorithms are tried in the "
+             "calls that are measured (docs/mpi.md)."},
     {.group = VariableGroup::kThreads,
      .name = "IBCOLL_THREADS",
      .type = VariableType::kChoice,
@@ -362,7 +364,7 @@ inline constexpr Variable kVariables[] = {
     {.group = VariableGroup::kThreads,
      .name = "IBCOLL_PROGRESS_THREAD",
      .type = VariableType::kBool,
-     .default_value = "0",
+     .default_value = "off",
      .help = "Whether each rank has a thread that makes progress on nonblocking calls while the "
              "program computes. The program can decide this itself with "
              "`ibcoll_set_progress_thread`."},
@@ -380,9 +382,9 @@ inline constexpr Variable kVariables[] = {
      .name = "IBCOLL_MULTICAST_WINDOW",
      .type = VariableType::kInteger,
      .default_value = "64",
-     .help = "How many multicasts of one rank may be under way at a time. If only late ranks "
-             "have not received a multicast yet, it counts against each of these ranks instead, "
-             "with the same limit.",
+     .help = "How many multicasts of one rank may be under way at a time. A multicast that only "
+             "late ranks have not received yet no longer counts against this limit. Instead, it "
+             "counts against each of these late ranks, with the same limit.",
      .low = 1,
      .high = 65535},
     {.group = VariableGroup::kMulticasts,
@@ -415,9 +417,9 @@ inline constexpr Variable kVariables[] = {
      .name = "IBCOLL_CONTROL_TIMEOUT",
      .type = VariableType::kDuration,
      .default_value = "30s",
-     .help = "How long a machine may be silent on the management network before its ranks count "
-             "as unreachable. Over this network, the ranks of a launcher's job start and report "
-             "failures. Collectives that still get their data continue."},
+     .help = "How long a machine may be silent on the management network before its ranks count as "
+             "unreachable. Jobs of a launcher use this network to start and to report failures. "
+             "Collectives that still get their data continue. Values below 1s count as 1s."},
     {.group = VariableGroup::kMpi,
      .name = "IBCOLL_MPI",
      .type = VariableType::kChoice,
@@ -429,7 +431,7 @@ inline constexpr Variable kVariables[] = {
     {.group = VariableGroup::kMpi,
      .name = "IBCOLL_MPI_COLLAPSE",
      .type = VariableType::kBool,
-     .default_value = "1",
+     .default_value = "on",
      .help = "Whether private buffers of 64 KB and more are moved to huge pages in place when "
              "they are passed to a collective for the second time. The ranks of a server can "
              "then copy from and to them faster (Linux 6.1 and later)."},
@@ -437,15 +439,16 @@ inline constexpr Variable kVariables[] = {
      .name = "IBCOLL_MPI_FUNCTIONS",
      .type = VariableType::kString,
      .default_value = "",
-     .help = "The functions that the library takes over, separated by commas, with a range of "
-             "sizes for functions whose size all ranks know: `alltoallv,allreduce:0-64K`. Empty: "
-             "all functions that it supports, except for calls that the MPI library carries out "
-             "faster (`IBCOLL_MPI_SAMPLING`). `all`: these calls, too. Functions that are not "
-             "named on all ranks are left to the MPI library."},
+     .help = "The functions that the library takes over, separated by commas. Functions for which "
+             "all ranks know the size of a call can be restricted to a range of sizes: "
+             "`alltoallv,allreduce:0-64K` (docs/mpi.md). Empty: all functions that the library "
+             "supports, except for calls that the MPI library carries out faster "
+             "(`IBCOLL_MPI_SAMPLING`). `all`: all functions that the library supports, including "
+             "those calls. Functions that are not named on all ranks are left to the MPI library."},
     {.group = VariableGroup::kMpi,
      .name = "IBCOLL_MPI_ORDERED",
      .type = VariableType::kBool,
-     .default_value = "0",
+     .default_value = "off",
      .help = "Whether reductions combine data in one order, that of a binomial tree over the "
              "ranks, so that results have the same bits however the ranks are placed. Applies to "
              "all ranks if one of them sets it."},
@@ -476,11 +479,12 @@ inline constexpr Variable kVariables[] = {
      .name = "IBCOLL_LEARNED",
      .type = VariableType::kString,
      .default_value = "",
-     .help = "File of decisions about which calls the engine carries out, by which algorithm, and "
-             "which ones the MPI library. If the file exists, its decisions apply, and the calls "
-             "that it covers are not measured. If it does not exist, rank 0 creates it at "
-             "MPI_Finalize, with the decisions that were made by measurement. The setting of rank "
-             "0 applies. Empty: no file. Has no effect if `IBCOLL_MPI_FUNCTIONS` is set."},
+     .help = "File of decisions: which calls the engine carries out, and by which algorithm, and "
+             "which calls the MPI library carries out. If the file exists, its decisions apply, "
+             "and the calls that it covers are not measured. If it does not exist, rank 0 creates "
+             "it at MPI_Finalize, with the decisions that were made by measurement, unless "
+             "`IBCOLL_MPI_SAMPLING` is `off`. The setting of rank 0 applies. Empty: no file. Has "
+             "no effect if `IBCOLL_MPI_FUNCTIONS` is set."},
     {.group = VariableGroup::kDebugging,
      .name = "IBCOLL_LOG_LEVEL",
      .type = VariableType::kChoice,
