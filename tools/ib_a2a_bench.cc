@@ -208,34 +208,40 @@ int main(int argc, char** argv) {
   tools::add_shape_options(app, a.job);
   app.option("--collective", a.collective,
              "One of " + collective_names() +
-                 " (of alltoallw in runs of up to 64 bytes, with gaps as long)")
+                 " (blocks of alltoallw: runs of up to 64 bytes, with gaps of the same length)")
       .with_default();
-  app.option("--root", a.root, "The rank that gathers, scatters, broadcasts or gets the sum")
-      .with_default();
+  app.option("--root", a.root, "Root of gather(v), scatter(v), bcast and reduce").with_default();
   tools::add_graph_option(app, a.graph);
-  app.flag("--ordered", a.ordered, "Reductions (sums of doubles) in the order of ranks");
-  app.option("--algorithm", a.algorithms, "Names, or all, or auto (the engine chooses)")
+  app.flag("--ordered", a.ordered,
+           "Combine data in the order of ranks in reductions (sums of doubles)");
+  app.option("--algorithm", a.algorithms,
+             "Algorithms, separated by commas; all; or auto (the engine chooses)")
       .with_default();
   app.option("--pacing", a.pacing,
-             "Of paced algorithms: free, gate, token, gate_token, auto; several are compared");
-  app.option("--sizes", a.sizes, "Bytes a pair: 1K,64K,1M or 64-4M (doubling) or 64-4M:4")
+             "Pacing of paced algorithms: free, gate, token, gate_token, auto; several, separated "
+             "by commas, are compared");
+  app.option("--sizes", a.sizes,
+             "Bytes per pair of ranks: 1K,64K,1M or 64-4M (doubling) or 64-4M:4 (times 4)")
       .with_default();
-  app.option("--iterations", a.iterations, "Timed iterations of each size and algorithm")
+  app.option("--iterations", a.iterations, "Number of timed iterations for each size and algorithm")
       .between(1, 1'000'000)
       .with_default();
-  app.option("--warmup", a.warmup, "Calls before the first iteration")
+  app.option("--warmup", a.warmup, "Number of untimed calls before the first iteration")
       .between(0, 1'000'000)
       .with_default();
-  app.option("--batch", a.batch,
-             "An iteration is as many calls back to back as take this long, at least one")
+  app.option(
+         "--batch", a.batch,
+         "Length of an iteration: as many calls, back to back, as take this long, but at least one")
       .with_default();
   app.flag("--check", a.check, "Compare every received byte in every iteration");
-  app.flag("--user-memory", a.user_memory, "Private memory instead of the engine's own");
+  app.flag("--user-memory", a.user_memory,
+           "Use private memory for the buffers instead of the engine's own");
   tools::add_transport_options(app, a.job);
   tools::add_json_option(app, a.json);
-  app.option("--plot", a.plot, "Draw bandwidth over size into this SVG file");
-  app.option("--timeline", a.timeline,
-             "Record who sends what when in one more call (for ib_sched draw --recorded)");
+  app.option("--plot", a.plot, "Draw bandwidth over size to this SVG file");
+  app.option(
+      "--timeline", a.timeline,
+      "Record to this file who sends what when in one more call (for ib_sched draw --recorded)");
   app.footer(
       "Examples:\n"
       "  ib_a2a_bench --ranks 8 --servers 4 --algorithm all --sizes 64-1M:4 --check\n"

@@ -32,20 +32,20 @@ namespace {
 constexpr const char* kExamples = R"(
 Examples:
   ib_info                      everything, for people
-  ib_info --json -             everything, one JSON object a line on standard output
+  ib_info --json -             everything, one JSON object per line on standard output
   ib_info --json info.jsonl    both: the report on standard output, the objects in a file
   ib_info --costs              what copying and waiting cost on this machine
   ib_info --costs --json costs.jsonl
                                the same for jobs that are started with IBCOLL_COSTS=costs.jsonl
   ib_info --job 800x128        how much memory a rank of such a job takes, and what it grows with
   ib_info --job 24x8 --calls alltoall:64K,allreduce:1M:ring --json -
-                               the same of a job that makes these calls, as one JSON object
+                               the same for a job that makes these calls, as one JSON object
   ib_info --job 16x8 --transport loopback --calls alltoall:64:aggregate
-                               the same of servers that are emulated on one machine
-  ib_info --mpi                how programs of the MPIs on this machine are run on the engine
+                               the same for servers that are emulated on one machine
+  ib_info --mpi                how to run programs of this machine's MPI libraries on the engine
   ib_info --mpi --measure learned.jsonl --ranks 2,4
-                               which calls are faster on the engine, and which in the MPI: for
-                               programs that are started with IBCOLL_LEARNED=learned.jsonl
+                               which calls are faster on the engine, and which in the MPI library,
+                               for programs that are started with IBCOLL_LEARNED=learned.jsonl
   ib_info --mpi --measure learned.jsonl --ranks 64 --launcher "mpirun --hostfile hosts"
 )";
 
@@ -302,9 +302,7 @@ class Report {
                    {"line", launcher.line}});
     }
     if (library.empty())
-      print(
-          "libibcoll_mpi.so is not there: it is built where mpicc.openmpi or mpicc.mpich is "
-          "installed\n");
+      print("libibcoll_mpi.so is not there: builds with a sanitizer and cross-builds lack it\n");
   }
 
   void begins(const MpiLauncher& launcher, int ranks) const {
@@ -427,42 +425,42 @@ Status take_sizes(const std::string& text, MpiMeasurement& wanted) {
 
 int main(int argc, char** argv) {
   ibcoll::tools::CommandLine app(
-      "Shows what this machine offers to collectives and how the engine is configured.");
+      "Shows what this machine offers to collectives, and how the engine is configured.");
   std::string json_path;
   bool mpi = false, costs = false;
   const ibcoll::tools::Option mpi_flag =
       app.flag("--mpi", mpi,
-               "Show only how MPI programs are run on the engine as they are: a line for each MPI "
-               "found, to be used with the program's number of ranks");
+               "Only show how to run unchanged MPI programs on the engine: a command for each MPI "
+               "found, in which 16 stands for the program's number of ranks");
   const ibcoll::tools::Option costs_flag =
       app.flag("--costs", costs,
-               "Measure only what copying and waiting cost between the processors that this tool "
-               "may use, and show which messages jobs copy for it")
+               "Only measure what copying and waiting cost between the processors that this tool "
+               "may use, and show up to which length jobs would copy messages through the ring")
           .excludes(mpi_flag);
   ibcoll::JobQuestion question;
   std::optional<std::string> job_layout;
   const ibcoll::tools::Option job =
       app.option("--job", job_layout,
-                 "Reckon only what a rank of a job takes of memory, by the ranks of its servers: "
-                 "3,1,2 or 24x8 (servers x ranks)")
+                 "Only compute how much memory a rank of a job takes; ranks of each server: 3,1,2 "
+                 "or 24x8 (24 servers of 8 ranks)")
           .excludes(mpi_flag)
           .excludes(costs_flag);
-  app.option("--placement", question.placement, "How ranks are placed on servers: block, cyclic")
+  app.option("--placement", question.placement, "How ranks are placed on servers: block or cyclic")
       .with_default()
       .needs(job);
   app.option("--connections", question.connections,
-             "How ranks of different servers are connected: ranks (one with each rank that they "
-             "exchange data with) or auto, which is the same")
+             "Connections between ranks of different servers: ranks (a rank has one to each rank "
+             "with which it exchanges data) or auto (the same)")
       .with_default()
       .needs(job);
   app.option("--calls", question.calls,
-             "The calls of the job: COLLECTIVE[:SIZE][:ALGORITHM], with commas between")
+             "Calls of the job, separated by commas: COLLECTIVE[:SIZE][:ALGORITHM]")
       .with_default()
       .needs(job);
   const std::vector<std::string_view> networks = ibcoll::networks_of_known_memory();
   question.transport = networks.front();
   app.option("--transport", question.transport,
-             fmt::format("What joins the servers: {}", fmt::join(networks, " or ")))
+             fmt::format("Transport between the servers: {}", fmt::join(networks, " or ")))
       .with_default()
       .needs(job);
   ibcoll::tools::add_json_option(app, json_path);
@@ -471,22 +469,24 @@ int main(int argc, char** argv) {
   std::string sizes = "1-4M", as_rank;
   const ibcoll::tools::Option measures =
       app.option("--measure", wanted.file,
-                 "Measure which calls are faster on the engine, and which in the MPI, and append "
-                 "what is found to this file, for IBCOLL_LEARNED")
+                 "Measure which calls are faster on the engine, and which in the MPI library, and "
+                 "append the decisions to this file, for IBCOLL_LEARNED")
           .needs(mpi_flag);
   app.option("--ranks", wanted.ranks,
-             "Numbers of ranks to measure with (2, and as many as there are processors)")
+             "Numbers of ranks to measure with (default: 2 and the number of processors)")
       .delimiter(',')
       .between(2, 1'000'000)
       .needs(measures);
-  app.option("--sizes", sizes, "Sizes to measure, as --sizes of ib_a2a_bench (1-4M)")
+  app.option("--sizes", sizes,
+             "Range of sizes to measure (default 1-4M); of a list, only the smallest and the "
+             "largest size are used")
       .needs(measures);
   app.option("--launcher", wanted.launcher,
-             "What starts the ranks, with its arguments but for their number (every mpirun and "
-             "mpiexec in the PATH)")
+             "Command that starts the ranks, with its arguments except the number of ranks "
+             "(default: every mpirun and mpiexec in the PATH)")
       .needs(measures);
   app.option("--mpi-library", wanted.mpi_library,
-             "The MPI library to be measured, where it is not found beside the launcher")
+             "MPI library to measure, if it is not found beside the launcher")
       .needs(measures)
       .existing_file();
   app.option("--as-mpi-rank", as_rank).group("");

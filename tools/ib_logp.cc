@@ -85,28 +85,34 @@ Result<int> run(const Options& o) {
 
 int main(int argc, char** argv) {
   tools::CommandLine app(
-      "Measures LogP (send overhead os, receive overhead or, latency L) of two ranks");
+      "Measures LogP parameters (send overhead os, receive overhead or, latency L) of two ranks");
   Options o;
   app.option("--transport", o.transport,
-             fmt::format("One of {} (default: shm); with --calls what lies between servers",
+             fmt::format("Transport, one of {} (default: shm); with --calls, the transport between "
+                         "servers (default: IBCOLL_TRANSPORT)",
                          fmt::join(channel_names(), ", ")));
   app.option("--sizes", o.sizes,
-             "Message sizes in bytes (8 to 32K; with --calls to 1M), multiples of 8 without it");
-  app.option("--rounds", o.rounds, "Messages each way a size (1000)");
-  app.flag("--threads", o.threads, "Ranks are threads, not processes");
+             "Message sizes in bytes: multiples of 8 up to 1M (default 8,64,512,4K,32K); with "
+             "--calls, any sizes up to 64M (default 8,512,4K,32K,256K,1M)");
+  app.option("--rounds", o.rounds,
+             "Number of messages each way, for each size (10 to 100000, default 1000)");
+  app.flag("--threads", o.threads, "Use threads as ranks instead of processes");
   app.flag("--calls", o.calls,
-           "What messages cost as calls of the engine, inside a server and between two, with "
-           "their tails: the file for IBCOLL_LOGP");
+           "Measure what messages cost as calls of the engine, inside a server and between two "
+           "servers, with 99th percentiles and maxima; --json writes the file for IBCOLL_LOGP");
   app.option("--ranks", o.ranks,
-             "With --calls: processes to start (4; under mpirun and the like: theirs)");
-  app.option("--servers", o.servers, "With --calls: emulated servers that they are spread over");
+             "With --calls: number of processes to start (default 4; under mpirun and the like: as "
+             "many as it has started)");
+  app.option("--servers", o.servers,
+             "With --calls: number of emulated servers that the ranks are spread over (default: 2 "
+             "if more than 2 processes are started here)");
   tools::add_json_option(app, o.json);
   app.footer(
       "Overheads include packing and unpacking the message, as in a run of ib_taskgraph.\n"
-      "With --calls: hop, from the beginning of a call that sends to the end of the one that\n"
-      "receives; gap, between messages that follow each other; wake, what is added where the\n"
-      "receiver sleeps. All ranks exchange messages in pairs at the same time: start as many as\n"
-      "will share the cores.\n"
+      "Columns with --calls: hop, the time from the beginning of the call that sends to the end\n"
+      "of the call that receives; gap, the time between consecutive messages; wake, the time that\n"
+      "is added if the receiver sleeps. All ranks exchange messages at the same time, in pairs:\n"
+      "start as many ranks as will share the cores.\n"
       "Examples:\n  ib_logp --transport shm\n  ib_logp --transport verbs --sizes 8,1K,16K --json "
       "-\n  ib_logp --calls --ranks 4 --servers 2 --rounds 200 --json logp.json");
   return tools::run_tool_to_status(app, argc, argv, [&] { return run(o); });

@@ -422,69 +422,84 @@ Status map_and_report(const Arguments& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  tools::CommandLine app("Places ranks on the nodes of a network");
+  tools::CommandLine app(
+      "Places ranks on the nodes of a network, so that messages have short ways and share few "
+      "links");
   Arguments a;
   app.option("--network", a.network,
-             "torus:AxBxC or mesh:AxB, any sides; or a fabric or its file, see below");
+             "Network: torus:AxBxC or mesh:AxB, with any number of dimensions; or a fabric or its "
+             "file, see below");
   app.option("--hierarchy", a.hierarchy,
-             "Instead of a network: 4:16:16 for sixteen racks of sixteen machines of four nodes");
+             "Instead of --network: 4:16:16 for sixteen racks of sixteen machines of four nodes");
   app.option("--distances", a.distances,
-             "1:10:100: what a byte costs inside a machine, inside a rack and between racks");
+             "Cost of a byte in the hierarchy: 1:10:100 inside a machine, inside a rack and "
+             "between racks");
   app.option("--matrix", a.matrix,
-             "File of bytes sent: CSV, MatrixMarket, an edge list, or a METIS graph (NAME.graph)");
-  app.option("--pattern", a.pattern, "Traffic of a known program, see below");
+             "File with the bytes that ranks send: CSV, MatrixMarket, an edge list, or a METIS "
+             "graph (NAME.graph)");
+  app.option("--pattern", a.pattern,
+             "Instead of --matrix: the traffic of a known program, see below");
   app.option("--method", a.method,
-             fmt::format("How to place: {}; several with commas between, the last one's "
-                         "placement is what --output writes",
+             fmt::format("Methods, separated by commas: {}; xyz is always included, and --output "
+                         "writes the placement of the last one",
                          fmt::join(kMethods, ", ")))
       .with_default();
-  app.option("--objective", a.objective, "What refine lowers: hop-bytes, largest link, both")
+  app.option("--objective", a.objective,
+             "What refine, scotch and exhaustive minimize: hop-bytes (hops), the largest load of a "
+             "link (link), or both")
       .one_of({"hops", "link", "both"})
       .with_default();
-  app.option("--distance", a.distance, "Hops of refine with or without wraparound links")
+  app.option("--distance", a.distance,
+             "Hops that refine, scotch and exhaustive count: with the wraparound links (torus) or "
+             "without (mesh)")
       .one_of({"torus", "mesh"})
       .with_default();
-  app.option("--budget", a.budget, "Time that refine and scotch take").with_default();
+  app.option("--budget", a.budget, "Time for a run of refine or scotch").with_default();
   app.option("--clock", a.clock,
-             "What the budget counts: wall time, or cpu, this process's time alone")
+             "Clock of the budget: wall time (wall) or processor time of this process (cpu)")
       .one_of({"wall", "cpu"})
       .with_default();
-  app.option("--per-node", a.per_node, "Ranks a node takes (default 1)");
-  app.option("--imbalance", a.imbalance,
-             "Instead of --per-node: a node takes this many percent more than an even share");
-  app.option("--exclude", a.exclude, "Nodes that others use").delimiter(',');
-  app.flag("--scramble", a.scramble, "Rename the tasks at random first");
+  app.option("--per-node", a.per_node, "Number of ranks that a node takes (default 1)");
+  app.option(
+      "--imbalance", a.imbalance,
+      "Instead of --per-node: percentage by which the ranks of a node may exceed an even share");
+  app.option("--exclude", a.exclude, "Numbers of nodes that are not available, separated by commas")
+      .delimiter(',');
+  app.flag("--scramble", a.scramble, "Renumber the ranks at random first");
   app.flag("--no-simulation", a.no_simulation,
-           "Leave the simulated time out: it can take longer than the search");
-  app.option("--seed", a.seed, "Of random patterns and searches").with_default();
-  app.option("--output", a.output, "Print the placement in this form")
+           "Leave out the simulated time; simulating can take longer than the search");
+  app.option("--seed", a.seed, "Seed of random patterns and searches").with_default();
+  app.option("--output", a.output, "Print the placement in this format")
       .one_of({"rankfile", "slurm", "json"});
-  app.option("--output-file", a.output_file, "Write it here instead of standard output");
-  app.option("--hosts", a.hosts, "File with the nodes' host names (default node0, node1 ..)");
-  tools::add_json_option(app, a.json, "one object a method");
+  app.option("--output-file", a.output_file,
+             "Write the placement to this file instead of standard output");
+  app.option("--hosts", a.hosts,
+             "File with the host names of the nodes (default: those of a fabric, otherwise node0, "
+             "node1, ...)");
+  tools::add_json_option(app, a.json, "one object per method");
   app.option("--plot", a.plot,
              "Draw the distribution of link loads to this SVG file (link_loads.svg)")
       .values(0, 1)
       .with_default("link_loads.svg");
   app.option("--curve", a.curve,
-             "Draw what hop-bytes a smaller largest link costs to this SVG file: six more runs "
-             "of refine");
+             "Draw to this SVG file how many hop-bytes it costs to lower the largest load of a "
+             "link; takes six more runs of refine");
   app.footer(fmt::format(
-      "JSON: hop_bytes_torus and hop_bytes_mesh in bytes x hops, or x distances of a hierarchy; of "
-      "the "
-      "link that takes\nlongest, max_link_bytes and max_link_us (null in hierarchies, whose links "
-      "have "
-      "no rates); bounds that no placement\ncan go below: hop_bytes_bound, "
-      "hop_bytes_gilmore_lawler "
-      "(null beyond {} places; with --distance mesh of\nhop_bytes_mesh), max_link_us_bound and "
-      "max_link_bound, which is in bytes on the fastest link.\n"
-      "Simulated time: all messages start at once and share links fairly (5 GB/s and 120 ns a hop "
-      "on meshes and tori); left out for large matrices.\nThe matrix of a program: "
+      "JSON: hop_bytes_torus and hop_bytes_mesh are in bytes x hops (hierarchies: x distances).\n"
+      "max_link_bytes and max_link_us are those of the link that takes longest (max_link_us is\n"
+      "null in hierarchies, whose links have no rates). No placement is below the bounds:\n"
+      "hop_bytes_bound, hop_bytes_gilmore_lawler (null beyond {} places; with --distance mesh, it\n"
+      "is a bound of hop_bytes_mesh), max_link_us_bound, and max_link_bound (in bytes on the\n"
+      "fastest link).\n"
+      "Simulated time: all messages start at once and share links fairly (5 GB/s and 120 ns per\n"
+      "hop on meshes and tori). Left out for hierarchies and for large matrices and networks.\n"
+      "To record the matrix of a program (ib_info --mpi says where the library is):\n"
       "mpirun -x LD_PRELOAD=/FULL/PATH/libibcoll_mpi.so -x IBCOLL_MPI_RECORD=FILE ...\n"
-      "(MPICH: mpiexec -env LD_PRELOAD .../libibcoll_mpi.so -env IBCOLL_MPI_RECORD FILE ...; "
-      "ib_info --mpi says\nwhere the library is), then --matrix FILE.\n"
-      "To start it so: mpirun --rankfile FILE (Open MPI), or SLURM_HOSTFILE=FILE srun "
-      "--distribution=arbitrary.\nPatterns:\n{}\nFabrics:\n{}\nExamples:\n"
+      "(MPICH: mpiexec -env LD_PRELOAD .../libibcoll_mpi.so -env IBCOLL_MPI_RECORD FILE ...),\n"
+      "then pass --matrix FILE.\n"
+      "To start a program with a placement that --output has written: mpirun --rankfile FILE\n"
+      "(Open MPI), or SLURM_HOSTFILE=FILE srun --distribution=arbitrary.\n"
+      "Patterns:\n{}\nFabrics:\n{}\nExamples:\n"
       "  ib_map --network torus:16x16x16 --pattern bruck:4096 --method mopt-minlink\n"
       "  ib_map --network torus:8x8x8 --pattern sp:484 --objective link --budget 30s --plot l.svg\n"
       "  ib_map --network mesh:5x7 --matrix traffic.csv --output rankfile --output-file ranks\n"

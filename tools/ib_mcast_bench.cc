@@ -282,45 +282,58 @@ Result<int> run_all(const Arguments& arguments) {
 
 void add_options(Command app, Arguments& a) {
   app.option("--ranks", a.ranks,
-             "Processes to start (default 4; under mpirun and the like: theirs)");
+             "Number of processes to start (default: 4, or one per server if there are more "
+             "servers; under mpirun and the like: as many as it has started)");
   app.option("--servers", a.servers,
-             "Spread them over so many emulated servers (default: IBCOLL_SERVERS, or 1)");
-  app.option("--layout", a.layout, "Servers one by one: 3,1,2 or 24x8 (24 servers of 8 ranks)");
+             "Number of emulated servers that the ranks are spread over (default: IBCOLL_SERVERS, "
+             "or one per machine)");
+  app.option("--layout", a.layout, "Ranks of each server: 3,1,2 or 24x8 (24 servers of 8 ranks)");
   app.option("--placement", a.placement,
-             "How ranks are dealt to servers: block (default) or cyclic");
+             "How ranks are placed on servers: block or cyclic (default: IBCOLL_PLACEMENT)");
   app.option("--transport", a.transport,
-             "Between servers; shm: there is one; default: IBCOLL_TRANSPORT, docs/environment.md")
+             "Transport between servers; shm: only one server is allowed (default: "
+             "IBCOLL_TRANSPORT, docs/environment.md)")
       .one_of(config_choices("IBCOLL_TRANSPORT"));
-  app.option("--masters", a.masters, "Ranks from 0 on that send, all at the same time")
+  app.option("--masters", a.masters,
+             "Number of ranks, from rank 0 on, that send, all at the same time")
       .between(1, kMaxLaunchRanks)
       .with_default();
-  app.option("--sets", a.sets, "Sets that each master sends to, at each size")
+  app.option("--sets", a.sets, "Number of sets that each master sends to, at each size")
       .between(1, 1'000'000)
       .with_default();
   app.option("--members", a.members,
-             "Members of a set, without its master: 3 or 2-6 (default: 1 to all others)");
-  app.option("--seed", a.seed, "Sets are drawn by it: the same for each size and algorithm")
+             "Number of members of a set, without its master: 3 or 2-6 (default: 1 to all others)");
+  app.option("--seed", a.seed,
+             "Seed by which sets are drawn; each size and algorithm has the same sets")
       .with_default();
-  app.option("--sizes", a.sizes, "Bytes of a message: 0,8,80K or 64-4M (doubling) or 64-4M:4")
+  app.option("--sizes", a.sizes,
+             "Bytes of a message: 0,8,80K or 64-4M (doubling) or 64-4M:4 (times 4)")
       .with_default();
-  app.option("--algorithm", a.algorithms,
-             "Of bcast, for long messages: names, or auto (the engine chooses)")
+  app.option(
+         "--algorithm", a.algorithms,
+         "Algorithms of bcast for long messages, separated by commas, or auto (the engine chooses)")
       .with_default();
-  app.option("--pieces", a.pieces, "That long messages are cut into; 0: the engine chooses")
+  app.option("--pieces", a.pieces,
+             "Number of pieces that long messages are cut into; 0: the engine chooses")
       .between(0, 1 << 20)
       .with_default();
-  app.option("--window", a.window, "Multicasts that each master has under way")
+  app.option("--window", a.window, "Number of multicasts that each master has under way at a time")
       .between(1, 4096)
       .with_default();
-  app.option("--warmup", a.warmup, "Sets before those that count, at each size")
+  app.option("--warmup", a.warmup,
+             "Number of sets that are sent to before those that count, at each size")
       .between(0, 1'000'000)
       .with_default();
-  app.flag("--repeat", a.repeat, "Two messages to each set: what does the first one cost more?");
-  app.flag("--check", a.check, "Members compare every byte, and what the message says of them");
-  app.option("--slow", a.slow, "Stop this rank for 3 s at each size: does it hold others up?");
+  app.flag("--repeat", a.repeat,
+           "Send two messages to each set, to see how much more the first one costs");
+  app.flag("--check", a.check,
+           "Compare every byte that members receive, and the number of members and the member's "
+           "own id that come with it");
+  app.option("--slow", a.slow,
+             "Stop this rank for 3 s at each size, to see whether it delays the others");
   app.flag("--no-bind", a.no_bind, "Leave the choice of cores to the system");
   add_json_option(app, a.json);
-  app.option("--plot", a.plot, "Draw the median over size into this SVG file");
+  app.option("--plot", a.plot, "Draw the median time over size to this SVG file");
   app.footer(
       "Examples:\n"
       "  ib_mcast_bench --ranks 8 --members 2-7 --sizes 0,8,1K,80K --check\n"

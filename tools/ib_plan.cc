@@ -294,63 +294,78 @@ Status run(const Arguments& a) {
 
 int main(int argc, char** argv) {
   tools::CommandLine app(
-      "Plans a collective between servers so that no link ever has more to carry than it can,\n"
-      "compares planners, and checks, simulates and draws plans.");
+      "Plans a collective between servers so that no link ever has to carry more than it can.\n"
+      "Compares planners, and checks, simulates and draws plans.");
   Arguments a;
   app.option("--collective", a.collective, planned_names()).with_default();
-  app.option("--network", a.networks, "A file or a description, see below; or several")
+  app.option("--network", a.networks,
+             "Networks, separated by spaces: specifications or files, see below")
       .with_default();
   app.option("--size,--sizes", a.sizes, "Bytes of a block: 100K or 1K-1M").with_default();
-  app.option("--servers", a.servers, "The first so many hosts (default: all)");
-  app.option("--layout", a.layout, "Ranks of the servers, 8x4 or 3,1,2 (default: one each)");
-  app.option("--root", a.root, "Server that data goes to or comes from").with_default();
+  app.option("--servers", a.servers,
+             "Number of servers, the first hosts of the network (default: all)");
+  app.option(
+      "--layout", a.layout,
+      "Ranks of each server: 3,1,2 or 8x4 (8 servers of 4 ranks; default: 1 rank per server)");
+  app.option("--root", a.root, "Root of gather, scatter, bcast and reduce: the number of a server")
+      .with_default();
   app.option("--planner", a.planners,
-             "thesis, fixed (sound link groups), list, best of these; several, or all")
+             "Planners, separated by commas: thesis, fixed (thesis with sound link groups), list, "
+             "best (chooses one of these), or all (thesis, fixed and list)")
       .with_default();
   app.option("--policy", a.policies,
-             "Of thesis and fixed: random, max-cost, min-cost, max-sync, min-sync; several, or "
-             "all")
+             "Policies of the planners thesis and fixed, separated by commas: random, max-cost, "
+             "min-cost, max-sync, min-sync; or all")
       .with_default();
   app.option("--relay", a.relay,
-             "Of thesis and fixed: data may go through others: on, off, or both with a comma")
+             "Whether the planners thesis and fixed may send data through other servers: on, off, "
+             "or on,off to compare both")
       .with_default();
   app.option("--tokens", a.tokens,
-             "Of list: sent ahead of the end by the known latency (ahead), or at full arrival "
-             "(arrival)")
+             "When tokens are sent in plans of the planner list: ahead (before the end of a "
+             "transfer, by the known latency) or arrival (when all of its data has arrived)")
       .with_default();
   app.option("--permitted", a.permitted,
-             "Pairs of servers that may talk, 0-1,1-2: others' data goes through them");
-  app.option(
-         "--parts", a.parts,
-         "Allgather and bcast on direct networks: cut messages into so many parts at most, each "
-         "with a way of its own; 0: as the engine carries plans out, which cuts those of bcast")
+             "Pairs of servers that may send to each other, such as 0-1,1-2; data of other pairs "
+             "passes through servers in between");
+  app.option("--parts", a.parts,
+             "Largest number of parts that messages of allgather and bcast are cut into on direct "
+             "networks, each of which may take a way of its own; 0: as in the engine, which cuts "
+             "messages of bcast only")
       .with_default();
   app.option("--wrong", a.wrong,
-             "Plan with bandwidths and latencies wrong by up to this part, simulate with the "
-             "right ones, and state how long data may wait for others then (jitter_us); or several")
+             "Make plans with bandwidths and latencies that are wrong by up to this fraction, such "
+             "as 0.1, but simulate them with the right ones, and state how long data may have to "
+             "wait for other data (jitter_us); several fractions are separated by spaces")
+      .with_default();
+  app.option("--error", a.error,
+             "How wrong the figures of the network may be, as a fraction from 0 to 0.95: links "
+             "that may be alike in spite of their figures are treated as alike. auto: 0.3 for "
+             "bandwidths if they seem to be measured (most of them occur at one cable only), and 0 "
+             "otherwise; the same for latencies")
       .with_default();
   app.option(
-         "--error", a.error,
-         "The network's figures may be wrong by up to this part, 0 to 0.95: plan for links that "
-         "may be alike as if they were. auto: by 0.3 where most figures of cables of a kind stand "
-         "for one cable alone, as measured ones do")
+         "--draws", a.draws,
+         "Number of times that wrong figures are drawn (--wrong), with the seeds from --seed on")
       .with_default();
-  app.option("--draws", a.draws, "Draw wrong figures so often, with seeds from --seed on")
-      .with_default();
-  app.option("--seed", a.seed, "Of everything random").with_default();
-  app.flag("--check", a.check, "Prove every plan; exit 1 and say what is wrong if one is");
+  app.option("--seed", a.seed, "Seed of everything random").with_default();
+  app.flag("--check", a.check,
+           "Prove every plan; if one is wrong, say why, and exit with status 1");
   app.flag("--lookup", a.lookup,
-           "Also time the plan cache: lookup_ns of --json by size of block, lookup_counts_ns "
-           "by sizes of all messages");
+           "Also time how long it takes to look up plans in the plan cache, for --json: by the "
+           "size of blocks (lookup_ns) and by the sizes of all messages (lookup_counts_ns)");
   app.flag("--simulate", a.simulate,
-           "Simulate large plans too (else their time is the planned one)");
-  app.option("--output", a.output, "Write the (last) plan to this file (JSON)");
+           "Simulate large plans, too (otherwise, their planned time is shown)");
+  app.option("--output", a.output,
+             "Write the plan, or the last one of several, to this file (JSON)");
   tools::add_json_option(app, a.json);
-  app.option("--plot", a.plot,
-             "Write a picture (SVG): of one plan its busiest links over time, of several --show "
-             "by how wrong figures are, by servers or by size, whichever differs");
-  app.option("--show", a.show,
-             "What such a picture shows: over_bound, simulated_us, plan_ms, groups, waited_us")
+  app.option(
+      "--plot", a.plot,
+      "Draw to this SVG file: for one plan, its busiest links over time; for several plans, --show "
+      "over the error of the figures, the number of servers or the size, whichever differs");
+  app.option(
+         "--show", a.show,
+         "What --plot shows of several plans: over_bound, simulated_us, plan_ms, groups, waited_us")
       .with_default();
   app.footer(
       "Networks:\n" + topology::spec_help() +

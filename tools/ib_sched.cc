@@ -305,78 +305,95 @@ Status draw_to(const Settings& settings, const std::string& output) {
 int main(int argc, char** argv) {
   tools::CommandLine app("Shows, verifies and draws the schedules of collectives");
   Arguments a;
-  tools::Command list_command = app.command("list", "List the algorithms there are");
+  tools::Command list_command = app.command("list", "List all algorithms");
   tools::Command show_command = app.command("show", "List the operations of ranks");
-  tools::Command verify_command = app.command(
-      "verify", "Prove that a schedule delivers, can't race and can't deadlock; say what it costs");
+  tools::Command verify_command = app.command("verify",
+                                              "Prove that schedules deliver all data and can "
+                                              "neither race nor deadlock, and show what they cost");
   tools::Command draw_command = app.command("draw", "Draw a space-time chart");
   tools::Command import_command =
-      app.command("import", "Read a schedule in another form, and prove it as verify does");
-  import_command.option("file", a.convert.file, "What to read").required().type_name("FILE");
-  import_command.option("--format", a.convert.format, "Its form: msccl-xml").with_default();
-  import_command.option("--name", a.convert.name,
-                        "Of the algorithm it becomes (default: as the file calls it)");
+      app.command("import", "Read a schedule in another format, and prove it as verify does");
+  import_command.option("file", a.convert.file, "File to read").required().type_name("FILE");
+  import_command.option("--format", a.convert.format, "Format of the file: msccl-xml")
+      .with_default();
+  import_command.option(
+      "--name", a.convert.name,
+      "Name of the algorithm that the schedule becomes (default: its name in the file)");
   import_command.option("--collective", a.convert.collective,
-                        "What the program does, where the file says custom");
+                        "Collective that the schedule carries out, if the file says custom");
   import_command
-      .option("--root", a.convert.root, "Of a rooted collective, where the file does not say")
+      .option("--root", a.convert.root,
+              "Root of a collective that has one, if the file does not name it")
       .with_default();
   import_command
       .option("--layout", a.layouts,
-              "Which ranks share a server: 3,1,2 or 24x8 (default: all share one)")
+              "Ranks of each server: 3,1,2 or 24x8 (default: all ranks on one server)")
       .values(1);
   import_command.option("--ranks", a.ranks, "Number of ranks, instead of a layout");
-  import_command.option("--servers", a.servers, "Spread them over so many servers (default 1)");
-  import_command.option("--placement", a.placement, "How ranks are dealt to servers: block, cyclic")
+  import_command.option("--servers", a.servers,
+                        "Number of servers that the ranks are spread over (default 1)");
+  import_command
+      .option("--placement", a.placement, "How ranks are placed on servers: block or cyclic")
       .with_default();
   tools::add_json_option(import_command, a.json);
   tools::Command export_command = app.command(
-      "export", "Write a schedule in another form: MSCCL's XML, or GOAL's for LogGOPSim");
-  export_command.option("--format", a.convert.format, "Its form: msccl-xml").with_default();
-  export_command.flag("--goal", a.convert.goal, "In the text form of GOAL instead");
+      "export", "Write a schedule in another format: MSCCL's XML, or GOAL for LogGOPSim");
+  export_command.option("--format", a.convert.format, "Format of the file: msccl-xml")
+      .with_default();
+  export_command.flag("--goal", a.convert.goal, "Write the text form of GOAL instead");
   export_command.option("--output", a.convert.output, "File to write").required();
   for (tools::Command command : {show_command, verify_command, draw_command, export_command}) {
     command.option("--collective", a.collective, "One of " + collective_names()).with_default();
     command.option("--algorithm", a.algorithm,
-                   command == verify_command ? "Names with commas, or all (default)"
-                   : command == show_command ? "Names with commas, or all"
-                                             : "One of the collective's");
-    command.option("--root", a.root, "Of gather, scatter, bcast and reduce").with_default();
-    command.option("--size", a.size, "Bytes of a block, which contention_free plans for")
+                   command == verify_command ? "Algorithms, separated by commas, or all (default)"
+                   : command == show_command ? "Algorithms, separated by commas, or all"
+                                             : "Algorithm (see ib_sched list)");
+    command.option("--root", a.root, "Root of gather(v), scatter(v), bcast and reduce")
+        .with_default();
+    command
+        .option("--size", a.size,
+                "Bytes of a block, for contention_free (which plans for this size) and for export "
+                "--goal")
         .with_default();
     tools::add_graph_option(command, a.graph);
-    command.flag("--ordered", a.ordered, "Reductions in the order of ranks");
-    command.flag("--acks", a.acks, "Bcast: with everybody's acknowledgement to the root");
+    command.flag("--ordered", a.ordered, "Combine data in the order of ranks in reductions");
+    command.flag("--acks", a.acks, "In a bcast, have all ranks acknowledge to the root");
     command.option("--layout", a.layouts,
-                   fmt::format("Servers one by one: 3,1,2 or 24x8 (24 servers of 8 ranks){}",
-                               command == verify_command ? "; several are proved each"
+                   fmt::format("Ranks of each server: 3,1,2 or 24x8 (24 servers of 8 ranks){}",
+                               command == verify_command ? "; of several layouts, each is proved"
                                : command == show_command ? "; several are shown one after the other"
                                                          : ""));
     command.option("--ranks", a.ranks, "Number of ranks, instead of a layout");
-    command.option("--servers", a.servers, "Spread them over so many servers (default 1)");
-    command.option("--placement", a.placement, "How ranks are dealt to servers: block, cyclic")
+    command.option("--servers", a.servers,
+                   "Number of servers that the ranks are spread over (default 1)");
+    command.option("--placement", a.placement, "How ranks are placed on servers: block or cyclic")
         .with_default();
-    command.option("--pacing", a.pacing, "Of paced algorithms: free, gate, token, gate_token")
+    command
+        .option("--pacing", a.pacing, "Pacing of paced algorithms: free, gate, token, gate_token")
         .with_default();
-    command.option("--window", a.window, "Steps in flight where steps are free (0: no limit)")
+    command
+        .option("--window", a.window,
+                "Number of steps that may be in flight if neither gates nor tokens pace them (0: "
+                "no limit)")
         .with_default();
-    command.option("--pieces", a.pieces,
-                   "Cut blocks of streams, and of algorithms that cut them, into so many");
+    command.option(
+        "--pieces", a.pieces,
+        "Number of pieces that blocks are cut into, in streams and by algorithms that cut blocks");
     command.option("--program", a.program,
-                   "Take the schedule from this file (see show --json) instead");
+                   "Instead of building a schedule, read it from this file (see show --json)");
   }
-  show_command.option("--rank", a.rank, "Only this one (default: all)");
+  show_command.option("--rank", a.rank, "Show only this rank (default: all)");
   for (tools::Command command : {list_command, show_command, verify_command}) {
     tools::add_json_option(command, a.json);
   }
   verify_command.option("--network", a.network,
-                        "Prove as well that puts at the same time never need more than a link "
-                        "of this network carries "
-                        "(what ib_topo --help lists)");
+                        "Also prove that simultaneous puts never need more than a link of this "
+                        "network can carry (networks: see ib_topo --help)");
   draw_command.option("--output", a.output, "SVG file to write").required();
-  const auto recorded = draw_command.option(
-      "--recorded", a.recorded,
-      "Draw the plan of this call and what ranks did in it (see ib_a2a_bench --timeline)");
+  const auto recorded =
+      draw_command.option("--recorded", a.recorded,
+                          "Draw the schedule of the call that was recorded in this file, and what "
+                          "ranks did in it (see ib_a2a_bench --timeline)");
   for (const char* given : {"--collective", "--algorithm", "--layout", "--ranks", "--servers",
                             "--placement", "--pacing", "--window", "--pieces"}) {
     recorded.excludes(draw_command.described(given));

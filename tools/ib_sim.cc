@@ -161,7 +161,7 @@ Status run(const Arguments& a) {
 int main(int argc, char** argv) {
   tools::CommandLine app(
       "Simulates collectives on a network: how long they take, step by step, and which links are "
-      "busy.\nIt runs the programs the engine runs, packet by packet or as flows.");
+      "busy.\nIt simulates the programs that the engine runs, packet by packet or as flows.");
   Arguments a;
   tools::add_options(app, a);
   app.footer(

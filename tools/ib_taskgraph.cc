@@ -342,10 +342,10 @@ Status run_run(const Options& o) {
 
 void add_graph(tools::Command command, Options& o) {
   command
-      .option(
-          "--graph", o.graph,
-          "a .stg, .dot, .gv, .json (also WfFormat), .hdag or .txt (HyperDAG) file, or one of\n" +
-              generator_help())
+      .option("--graph", o.graph,
+              "Graph: a .stg, .dot, .gv, .json (also WfFormat), .hdag or .txt (HyperDAG) file, or "
+              "one of\n" +
+                  generator_help())
       .required();
 }
 
@@ -353,92 +353,100 @@ void add_scheduler_names(tools::Command command, Options& o) {
   std::string names;
   for (const Scheduler& scheduler : schedulers())
     names += fmt::format("\n  {:<15}{}", scheduler.name, scheduler.summary);
-  command.option("--scheduler", o.schedulers, "names, with commas between, or 'all':" + names);
+  command.option(
+      "--scheduler", o.schedulers,
+      "Schedulers, separated by commas, or 'all' (all except optimal; default: sppc):" + names);
 }
 
 void add_schedulers(tools::Command command, Options& o) {
   add_scheduler_names(command, o);
   command.option("--processors", o.processors,
-                 fmt::format("numbers: 16, or 2-16, or 2,4,8 (default {}; run: {})",
+                 fmt::format("Numbers of processors: 16, 2-16 or 2,4,8 (default {}; run: {})",
                              kPapersProcessors, cores()));
   tools::add_json_option(command, o.json);
 }
 
 void add_logp(tools::Command command, Options& o) {
-  command.option("--logp", o.logp, "'paper' or os,or,L[,per_result] in the unit of the weights");
+  command.option("--logp", o.logp,
+                 "Costs of messages: 'paper' (the default), or os,or,L[,per_result] in the unit of "
+                 "the weights");
 }
 
 void add_schedule_commands(tools::Command app, Options& o) {
-  tools::Command make = app.command("schedule", "make schedules and say how good they are");
+  tools::Command make = app.command("schedule", "Make schedules and show how good they are");
   add_graph(make, o);
   add_schedulers(make, o);
   add_logp(make, o);
-  make.option("--output", o.output, "write the schedule there");
-  make.option("--plot", o.plot, "draw the schedule there (SVG)");
+  make.option("--output", o.output, "Write the schedule to this file");
+  make.option("--plot", o.plot, "Draw the schedule to this SVG file");
   make.option("--charts", o.charts,
-              "draw speed-up, usage, overhead, overlap and seconds over the processors to "
-              "files that begin so");
-  tools::Command check = app.command("check", "prove that a schedule is right");
+              "Draw speed-up, usage, overhead, overlap and seconds over the number of processors, "
+              "to SVG files whose names begin with this");
+  tools::Command check = app.command("check", "Prove that a schedule is right");
   add_graph(check, o);
-  check.option("schedule", o.input, "file that 'schedule --output' wrote").required();
+  check.option("schedule", o.input, "File that 'schedule --output' has written").required();
   tools::add_json_option(check, o.json);
-  tools::Command draw = app.command("draw", "draw a schedule as a Gantt chart");
+  tools::Command draw = app.command("draw", "Draw a schedule as a Gantt chart");
   add_graph(draw, o);
-  draw.option("schedule", o.input, "file that 'schedule --output' wrote").required();
+  draw.option("schedule", o.input, "File that 'schedule --output' has written").required();
   draw.option("--plot", o.plot, "SVG file to write").required();
-  tools::Command convert = app.command("convert", "write a graph as .stg, .dot, .json or .hdag");
+  tools::Command convert = app.command("convert", "Write a graph as .stg, .dot, .json or .hdag");
   add_graph(convert, o);
-  convert.option("--output", o.output, "file to write").required();
+  convert.option("--output", o.output, "File to write").required();
 }
 
 void add_quality_commands(tools::Command app, Options& o) {
   tools::Command distance =
-      app.command("distance", "compare schedulers with the optimum of small random graphs");
+      app.command("distance", "Compare schedules of small random graphs with the optimum");
   tools::Command worst =
-      app.command("worst", "search for a small graph that a scheduler does badly on");
+      app.command("worst", "Search for a small graph on which a scheduler does badly");
   for (tools::Command command : {distance, worst}) {
     add_schedulers(command, o);
     add_logp(command, o);
-    command.option("--tasks", o.tasks, "at most so many tasks a graph (2 to 10)");
-    command.option("--rounds", o.rounds, "graphs to look at");
-    command.option("--seed", o.seed, "of the random numbers");
+    command.option("--tasks", o.tasks,
+                   "Number of tasks in a graph, 2 to 10 (distance: the largest number)");
+    command.option("--rounds", o.rounds, "Number of graphs to examine");
+    command.option("--seed", o.seed, "Seed of the random graphs");
   }
-  worst.option("--output", o.output, "write the worst graph there");
+  worst.option("--output", o.output, "Write the worst graph to this file");
 }
 
 void add_optima_command(tools::Command app, Options& o) {
   tools::Command optima =
-      app.command("optima", "compare schedulers with known optima of graphs in files");
-  optima.option("folder", o.input, "of the graphs").required();
+      app.command("optima", "Compare schedules with known optima of graphs in files");
+  optima.option("folder", o.input, "Folder of the graphs").required();
   optima
       .option("--optima", o.optima,
-              "files of lines graph,processors,optimum or graph,processors,bound,best, with commas "
-              "between; a graph is a file below the folder, and messages cost nothing")
+              "Files, separated by commas, with lines of the form graph,processors,optimum or "
+              "graph,processors,bound,best; a graph is named by its path in the folder, and "
+              "messages cost nothing")
       .required();
   add_scheduler_names(optima, o);
   tools::add_json_option(optima, o.json);
 }
 
 void add_run_command(tools::Command app, Options& o) {
-  tools::Command run = app.command("run", "solve a system of equations with a schedule, for real");
+  tools::Command run =
+      app.command("run", "Solve a system of equations by a schedule, on ranks of this machine");
   add_schedulers(run, o);
-  run.option("--method", o.method, "gauss-jordan, gauss-jordan-b or lu");
-  run.option("--size", o.size, "rows of the matrix");
+  run.option("--method", o.method, "Method: gauss-jordan, gauss-jordan-b or lu");
+  run.option("--size", o.size, "Number of rows of the matrix (2 to 256)");
   run.option("--transport", o.transport,
-             fmt::format("one of {}", fmt::join(channel_names(), ", ")));
+             fmt::format("Transport, one of {}", fmt::join(channel_names(), ", ")));
   run.option("--logp", o.run_logp,
-             "'measure', or the costs to schedule with, in tasks: os,or,L[,per_result]")
+             "Costs of messages to schedule with: 'measure', or os,or,L[,per_result] in units of "
+             "the time of a task")
       .with_default();
-  run.option("--repeat", o.repeat, "runs; the median counts");
-  run.option("--seed", o.seed, "of the matrix");
-  run.flag("--threads", o.threads, "ranks are threads, not processes");
+  run.option("--repeat", o.repeat, "Number of runs, of which the median counts");
+  run.option("--seed", o.seed, "Seed of the matrix");
+  run.flag("--threads", o.threads, "Use threads as ranks instead of processes");
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   tools::CommandLine app(
-      "Schedules task graphs with packaged messages, checks, draws and runs the schedules");
+      "Schedules task graphs with packaged messages, and checks, draws and runs the schedules");
   Options o;
   add_schedule_commands(app, o);
   add_quality_commands(app, o);

@@ -190,23 +190,27 @@ int main(int argc, char** argv) {
   tools::CommandLine app("Describes, checks, converts and draws fabrics");
   Arguments a;
   tools::Command info_command =
-      app.command("info", "Sizes, speeds, routes, and what limits an all-to-all");
+      app.command("info", "Show sizes, speeds, routes, and what limits an all-to-all");
   tools::Command check_command = app.command(
-      "check", "Read a fabric, see that all hosts reach each other, and look for credit loops");
+      "check", "Read a fabric, check that all hosts reach each other, and look for credit loops");
   tools::Command convert_command = app.command("convert", "Write a fabric in another format");
   tools::Command draw_command = app.command("draw", "Draw a fabric");
   for (tools::Command command : {info_command, check_command, convert_command, draw_command}) {
-    command.option("network,--network", a.network, "Specification, file or live, see below")
+    command
+        .option("network,--network", a.network,
+                "Network: a specification, a file or live, see below")
         .required();
   }
-  info_command.option("--route", a.route, "Show the route from one host to another instead")
+  info_command.option("--route", a.route, "Instead, show the route from one host to another")
       .values(2);
   check_command.flag("--lanes", a.lanes,
-                     "Count the virtual lanes that free the routes of credit loops");
+                     "Count the virtual lanes that keep the routes free of credit loops");
   for (tools::Command command : {info_command, check_command}) {
     tools::add_json_option(command, a.json, "one object");
   }
-  convert_command.option("--to", a.format, "ibcoll's JSON, ibsim's net file, Graphviz")
+  convert_command
+      .option("--to", a.format,
+              "Format: ibcoll's JSON (json), ibsim's net file (ibsim) or Graphviz (dot)")
       .one_of({"json", "ibsim", "dot"})
       .with_default();
   convert_command.option("--output", a.output, "File to write (default: standard output)");

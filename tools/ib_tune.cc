@@ -154,9 +154,9 @@ Status simulate(const TuneArguments& arguments) {
 
 int main(int argc, char** argv) {
   tools::CommandLine app(
-      "Finds out which algorithm, pacing and pieces serve each call of a job best, and writes the "
-      "rules that IBCOLL_RULES takes; judges rules that there are; or shows as rules what "
-      "the engine chooses by itself");
+      "Finds the best algorithm, pacing and number of pieces for each call of a job, and writes "
+      "them as rules for IBCOLL_RULES; judges existing rules; or shows the engine's own choices as "
+      "rules");
   TuneArguments a;
   add_options(app, a);
   app.footer(

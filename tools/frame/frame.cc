@@ -57,8 +57,8 @@ Result<int> guarded(const std::function<Result<int>()>& body) {
 
 void add_json_option(Command app, std::string& path, const std::string& what) {
   app.option("--json", path,
-             fmt::format("Write {} to this file (- or, at the end or before another option, "
-                         "nothing: standard output)",
+             fmt::format("Write {} to this file; -, or no value (at the end or before another "
+                         "option): standard output",
                          what))
       .type_name("FILE")
       .values(0, 1)

@@ -21,7 +21,8 @@ int run_tool_to_status(CommandLine& app, int argc, char** argv,
                        const std::function<Result<int>()>& body);
 
 /// The option --json, which takes a file or writes to standard output; `what`: the objects.
-void add_json_option(Command app, std::string& path, const std::string& what = "one object a line");
+void add_json_option(Command app, std::string& path,
+                     const std::string& what = "one object per line");
 
 /// The exit status of a tool that ends with this error.
 int exit_status(const Error& error);

@@ -5,9 +5,9 @@
 namespace ibcoll::tools {
 
 void add_graph_option(Command app, std::string& pattern) {
-  app.option(
-      "--graph", pattern,
-      fmt::format("Of neighbour collectives, who sends to whom: {}", measure::graph_patterns()));
+  app.option("--graph", pattern,
+             fmt::format("Graph of a neighbour collective (who sends to whom): {}",
+                         measure::graph_patterns()));
 }
 
 Result<std::shared_ptr<const Graph>> graph_of(Collective collective, const std::string& pattern,

@@ -109,22 +109,25 @@ int run_launched(Bootstrap& bootstrap, JobTool& tool) {
 
 void add_shape_options(Command app, JobArguments& a) {
   app.option("--ranks", a.ranks,
-             "Processes to start (default 2; under mpirun and the like: theirs)");
+             "Number of processes to start (default: 2, or one per server if there are more "
+             "servers; under mpirun and the like: as many as it has started)");
   app.option("--servers", a.servers,
-             "Spread them over so many emulated servers (default: IBCOLL_SERVERS, or 1)");
-  app.option("--layout", a.layout, "Servers one by one: 3,1,2 or 24x8 (24 servers of 8 ranks)");
+             "Number of emulated servers that the ranks are spread over (default: IBCOLL_SERVERS, "
+             "or one per machine)");
+  app.option("--layout", a.layout, "Ranks of each server: 3,1,2 or 24x8 (24 servers of 8 ranks)");
   app.option("--placement", a.placement,
-             "How ranks are dealt to servers: block or cyclic (default: IBCOLL_PLACEMENT)");
+             "How ranks are placed on servers: block or cyclic (default: IBCOLL_PLACEMENT)");
 }
 
 void add_transport_options(Command app, JobArguments& a) {
   app.flag("--no-bind", a.no_bind, "Leave the choice of cores to the system");
   app.option("--transport", a.transport,
-             "Between servers; shm: there is one; default: IBCOLL_TRANSPORT, docs/environment.md")
+             "Transport between servers; shm: only one server is allowed (default: "
+             "IBCOLL_TRANSPORT, docs/environment.md)")
       .one_of(config_choices("IBCOLL_TRANSPORT"));
   app.option("--network", a.network,
-             "The network between servers, as ib_sim takes it: servers are numbered as it suits "
-             "best, contention_free plans for it (default: IBCOLL_FABRIC, docs/fabrics.md)");
+             "Network between the servers, in a form that ib_sim accepts: servers are numbered to "
+             "suit it, and contention_free plans for it (default: IBCOLL_FABRIC, docs/fabrics.md)");
 }
 
 Result<JobSetting> understand_job(const JobArguments& typed, int launched) {

@@ -266,77 +266,97 @@ namespace {
 /// What is run, between whom.
 void add_run_options(Command app, Arguments& a) {
   app.option("collective", a.collective, "One of " + collective_names()).with_default();
-  app.option("--root", a.root, "Of gather, scatter, bcast and reduce").with_default();
+  app.option("--root", a.root, "Root of gather(v), scatter(v), bcast and reduce").with_default();
   add_graph_option(app, a.graph);
   app.option("--network", a.network,
-             "A file or a description, see below (default: one switch of 2000 MB/s links)");
+             "Network: a specification or a file, see below (default: one switch with links of "
+             "2000 MB/s)");
   app.option("--layout", a.layouts,
-             "Ranks of the servers: 24x8 or 3,1,2 (default 24x8); several are compared");
+             "Ranks of each server: 3,1,2 or 24x8 (24 servers of 8 ranks, the default); several "
+             "layouts are compared");
   app.option("--ranks", a.ranks, "Number of ranks, instead of a layout");
-  app.option("--servers", a.servers, "Spread them over so many servers");
-  app.option("--placement", a.placement, "How ranks are dealt to servers: block, cyclic")
+  app.option("--servers", a.servers, "Number of servers that the ranks are spread over");
+  app.option("--placement", a.placement, "How ranks are placed on servers: block or cyclic")
       .with_default();
   app.option("--ports", a.ports,
-             "Of a server: its ranks are dealt over so many hosts of the network")
+             "Number of ports of each server, each of them a host of the network; the ranks of a "
+             "server are spread over its ports")
       .with_default();
   app.option("--server-order", a.server_order,
-             "Which host is which server: natural, random (by --seed) or a list")
+             "Hosts of the servers: natural (server 0 is host 0, and so on), random (by --seed), "
+             "or a list such as 2,0,1")
       .with_default();
   app.flag("--renumber", a.renumber,
-           "Number the servers as suits the network before ranks walk them; ring goes by ranks "
-           "and stays as it is");
-  app.option("--sizes", a.sizes, "Bytes a pair of ranks: 1K,64K or 1K-1M").with_default();
-  app.option("--algorithm", a.algorithms, "Names with commas, or all").with_default();
+           "Renumber the servers to suit the network, for algorithms that step from server to "
+           "server; ring steps from rank to rank and is not affected");
+  app.option("--sizes", a.sizes, "Bytes per pair of ranks: 1K,64K or 1K-1M (doubling)")
+      .with_default();
+  app.option("--algorithm", a.algorithms, "Algorithms, separated by commas, or all").with_default();
   app.option("--mode", a.modes,
-             "barrier (between steps), sendrecv (a step, as pseudo code has it), free, paced (as "
-             "the engine does)")
+             "How ranks go from step to step; modes, separated by commas: barrier (all ranks wait "
+             "for each other), sendrecv (each rank sends and receives, as in pseudo code), free "
+             "(each rank sends as fast as its port can), paced (as in the engine)")
       .with_default();
-  app.option("--pacing", a.pacing, "Of mode paced: free, gate, token, gate_token").with_default();
-  app.option("--window", a.window, "Of mode paced: steps in flight where steps are free")
+  app.option("--pacing", a.pacing, "Pacing (mode paced): free, gate, token, gate_token")
       .with_default();
-  app.option(
-         "--pieces", a.pieces,
-         "Cut blocks of streams (modes paced and free), and of algorithms that cut them, into so "
-         "many pieces (0: as the engine)")
+  app.option("--window", a.window,
+             "Number of steps that may be in flight if neither gates nor tokens pace them (mode "
+             "paced; 0: no limit)")
       .with_default();
-  app.flag("--acks", a.acks, "Bcast: until the root has everybody's acknowledgement");
-  app.flag("--ordered", a.ordered, "Reductions in the order of ranks");
+  app.option("--pieces", a.pieces,
+             "Number of pieces that blocks are cut into, in streams (modes paced and free) and by "
+             "algorithms that cut blocks (0: as in the engine)")
+      .with_default();
+  app.flag("--acks", a.acks, "Let a bcast last until the root has acknowledgements from all ranks");
+  app.flag("--ordered", a.ordered, "Combine data in the order of ranks in reductions");
 }
 
 /// The network and the ranks as they are modelled.
 void add_model_options(Command app, Arguments& a) {
   app.option("--level", a.level,
-             "packet, or flow: links shared evenly, blocking estimated; fast, but up to a "
-             "quarter off where links are oversubscribed, more where nothing is paced")
+             "What is simulated: packet (each packet) or flow (messages share links evenly, and "
+             "blocking is estimated: faster, but wrong by up to a quarter if links are "
+             "oversubscribed, and by more if nothing is paced)")
       .with_default();
-  app.option("--queues", a.queues,
-             "Of switches: fifo (one an input), voq (virtual output queues), output (ideal)")
+  app.option(
+         "--queues", a.queues,
+         "Queues of switches: fifo (one per input), voq (virtual output queues), output (ideal)")
       .with_default();
-  app.option("--arbiter", a.arbiter, "Of switches: round-robin, random").with_default();
-  app.option("--nic", a.nic, "Whose packet goes next: random, round-robin, one-at-a-time")
+  app.option("--arbiter", a.arbiter, "Arbiters of switches: round-robin, random").with_default();
+  app.option("--nic", a.nic,
+             "How a server's port chooses the rank whose packet goes next: random, round-robin, "
+             "one-at-a-time (whole messages)")
       .with_default();
-  app.option("--switching", a.switching, "cut-through, store-and-forward").with_default();
-  app.option("--mtu", a.mtu, "Data of a packet at most").with_default();
-  app.option("--header", a.header, "Header of a packet, on top of its data").with_default();
-  app.option("--buffer", a.buffer, "Packets an input port holds, each virtual lane").with_default();
-  app.option("--send-overhead", a.send_overhead, "Of a rank, each message to another server")
+  app.option("--switching", a.switching, "Switching: cut-through, store-and-forward")
       .with_default();
-  app.option("--recv-overhead", a.recv_overhead, "Of a rank, each message from another server")
+  app.option("--mtu", a.mtu, "Largest amount of data in a packet").with_default();
+  app.option("--header", a.header, "Size of a packet's header, which is added to its data")
+      .with_default();
+  app.option("--buffer", a.buffer,
+             "Number of packets that an input port holds for each virtual lane")
+      .with_default();
+  app.option("--send-overhead", a.send_overhead,
+             "Time that a rank is busy for each message that it sends to another server")
+      .with_default();
+  app.option("--recv-overhead", a.recv_overhead,
+             "Time that a rank is busy for each message that it gets from another server")
       .with_default();
   app.option("--copy-rate", a.copy_rate,
-             "Of a rank inside its server, 5GB/s (default: copies cost nothing)");
-  app.option("--skew", a.skew, "Ranks start late by a random time up to this").with_default();
+             "Rate at which a rank copies inside its server, such as 5GB/s (default: copies cost "
+             "nothing)");
+  app.option("--skew", a.skew, "Ranks start late by a random time of up to this").with_default();
   app.option("--jitter", a.jitter,
-             "Before each message a rank pauses for a random time up to this part of the "
-             "message's own time, 0.2")
+             "Before each message to another server, a rank pauses for a random time of up to this "
+             "fraction of the message's own time, such as 0.2")
       .with_default();
-  app.option("--seed", a.seed, "Of everything random").with_default();
+  app.option("--seed", a.seed, "Seed of everything random").with_default();
   app.option("--most-memory", a.most_memory,
-             "Of a run at flow level: what is estimated to take more is refused")
+             "Memory that a run at flow level may take; runs are refused if they are estimated to "
+             "take more")
       .with_default();
   app.option("--most-time", a.most_time,
-             "Processor time of all runs at flow level: what is estimated to take more is refused, "
-             "what turns out to is given up")
+             "Processor time that all runs at flow level may take together; runs are refused if "
+             "they are estimated to take more, and given up when it shows that they would")
       .with_default();
 }
 
@@ -345,10 +365,11 @@ void add_model_options(Command app, Arguments& a) {
 void add_options(Command app, Arguments& a) {
   add_run_options(app, a);
   add_model_options(app, a);
-  app.flag("--step-times", a.steps, "Show (and plot) the time of each step");
+  app.flag("--step-times", a.steps, "Show the time of each step; --plot then draws these times");
   app.flag("--link-load", a.links, "Show the busiest links");
   add_json_option(app, a.json);
-  app.option("--plot", a.plot, "Write a picture to this file (SVG)");
+  app.option("--plot", a.plot,
+             "Draw bandwidths, or with --step-times the time of each step, to this SVG file");
 }
 
 }  // namespace ibcoll::tools

@@ -38,31 +38,38 @@ Result<std::vector<Collective>> understand_collectives(const std::string& names)
 
 void add_options(Command app, TuneArguments& a) {
   add_shape_options(app, a.job);
-  app.option("--collectives", a.collectives, "Names, or all (but neighbour collectives)")
+  app.option("--collectives", a.collectives,
+             "Collectives, separated by commas, or all (all except neighbour collectives)")
       .with_default();
-  app.option("--sizes", a.sizes, "Bytes a pair: 1K,64K,1M or 64-4M (doubling) or 64-4M:4")
+  app.option("--sizes", a.sizes,
+             "Bytes per pair of ranks: 1K,64K,1M or 64-4M (doubling) or 64-4M:4 (times 4)")
       .with_default();
-  app.option("--rounds", a.rounds, "In which the last contenders meet, at most")
+  app.option(
+         "--rounds", a.rounds,
+         "Largest number of rounds for a size; contenders that are clearly slower drop out earlier")
       .between(3, 10'000)
       .with_default();
   app.option("--batch", a.batch,
-             "A contender makes as many calls in a round as take this long, at least one")
+             "Time of a contender in a round: it makes as many calls as take this long, but at "
+             "least one")
       .with_default();
-  app.option("--budget", a.budget,
-             "Time for all of it; each size gets five rounds even where that takes longer")
+  app.option(
+         "--budget", a.budget,
+         "Time for all measurements together; each size gets five rounds even if that takes longer")
       .with_default();
   app.option("--out", a.out, "Write the rules to this file, for IBCOLL_RULES");
   app.option("--verify", a.verify,
-             "Judge the rules of this file: measure all choices again and compare");
-  app.option("--built-in", a.built_in,
-             "Measure nothing: write what the engine chooses by itself for this layout (4x2, "
-             "\"4x2 cyclic\"), as rules, to --out or standard output. Takes --transport")
+             "Judge the rules in this file: measure all choices again and compare them");
+  app.option(
+         "--built-in", a.built_in,
+         "Measure nothing; write the engine's own choices for this layout (4x2, \"4x2 cyclic\") as "
+         "rules, to --out or standard output; --transport says for which transport")
       .type_name("LAYOUT");
   app.flag("--simulate", a.simulate,
-           "Simulate the programs instead of running them: for a job or network that is not "
-           "here. Takes --logp or --network");
+           "Simulate calls instead of running them, for a job or a network that is not available "
+           "here; needs --logp, --network or both");
   app.option("--logp", a.logp,
-             "With --simulate: what messages cost, as ib_logp --calls --json has written it");
+             "With --simulate: what messages cost, a file that ib_logp --calls --json has written");
   add_transport_options(app, a.job);
   add_json_option(app, a.json);
 }
