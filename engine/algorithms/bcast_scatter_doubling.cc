@@ -1,13 +1,13 @@
 /// Broadcast as binomial scatter and allgather by recursive doubling (Thakur, Rabenseifner, Gropp
 /// 2005, section 4.3), over any number of servers. For blocks of middle length.
 ///
-/// With 2^m + r servers the last 2r stand in pairs: the even one acts, and passes on to the odd one
-/// what it gets. Part u is that of the actor whose number is u with its bits reversed: so the short
-/// messages go far and the long ones near, and links between distant servers, of which networks
-/// have fewest, carry little. In step k of the allgather actors whose u differ in bit k exchange
-/// what they have; what the scatter has brought does not come again. Steps: 2 m + 1. Messages: 2 m
-/// at most. Bytes: in 1 block, out up to 2 blocks (the root, and actors with a pair). Scratch:
-/// none.
+/// With 2^m + r servers the last 2r stand in pairs: the first of a pair acts, and passes on to the
+/// second what it gets. Part u is that of the actor whose number is u with its bits reversed: so
+/// the short messages go far and the long ones near, and links between distant servers, of which
+/// networks have fewest, carry little. In step k of the allgather actors whose u differ in bit k
+/// exchange what they have; what the scatter has brought does not come again. Steps: 2 m + 1.
+/// Messages: 2 m at most. Bytes: in 1 block, out up to 2 blocks (the root, and actors with a pair).
+/// Scratch: none.
 
 #include <bit>
 
