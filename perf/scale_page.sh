@@ -11,7 +11,7 @@ shift
 job() { "$bin/ib_info" --job "$@" --json -; }
 
 section_measured() {
-  header "| layout | algorithm | calls | measured | \`ib_info --job\` | ratio |"
+  header "| layout | algorithm | calls | measured | \`ib_info --job\` | predicted / measured |"
   local layout calls algorithm
   while read -r layout algorithm calls; do
     { "$bin/memory_bench" --ranks $((${layout/x/ * })) --servers "${layout%x*}" --calls "$calls" --small-only \
