@@ -12,36 +12,8 @@ namespace {
 
 /// A period that is tried at most: the operations of a step among servers of dozens of ranks.
 constexpr uint32_t kMostPeriod = 80;
-/// How many items decide about it, in the middle of a lane.
-constexpr uint32_t kSample = 256;
 
-using Words = PackedItem::Words;
-
-/// What an item is if the lane goes on as from the item two periods ago to that one period ago.
-template <class At>
-PackedItem expected(uint32_t item, uint32_t period, const At& at) {
-  if (item < 2 * period) return item == 0 ? PackedItem() : at(item - 1);
-  const PackedItem& last = at(item - period);
-  const PackedItem& before = at(item - 2 * period);
-  Words words;
-  for (int i = 0; i < PackedItem::kWords; ++i) {
-    words[i] = 2 * last.words()[i] - before.words()[i];
-  }
-  return {words, last.bytes()};
-}
-
-void put_number(uint64_t number, std::vector<uint8_t>& code) {
-  for (; number >= 128; number >>= 7) code.push_back(static_cast<uint8_t>(number | 128));
-  code.push_back(static_cast<uint8_t>(number));
-}
-
-/// Small numbers for small differences of either sign.
-uint64_t fold(int64_t difference) {
-  return static_cast<uint64_t>(difference) << 1 ^ static_cast<uint64_t>(difference >> 63);
-}
-int64_t unfold(uint64_t number) {
-  return static_cast<int64_t>(number >> 1) ^ -static_cast<int64_t>(number & 1);
-}
+using Records = PackedItem::Records;
 
 /// Bytes that an operation reads or writes.
 uint64_t bytes_of(const RankProgram& program, const Op& op, const BlockBytes& bytes) {
@@ -72,8 +44,9 @@ PackedItem::PackedItem(const Op& op, const std::array<uint32_t, kLanes>& after, 
              op.step,
              after[0],
              after[1],
-             after[2]},
-      bytes_(bytes) {}
+             after[2],
+             static_cast<uint32_t>(bytes),
+             static_cast<uint32_t>(bytes >> 32)} {}
 
 PackedProgram Packer::pack(const RankProgram& program) {
   const ProgramCursor all(program, pieces_);
@@ -100,50 +73,14 @@ PackedProgram Packer::pack(const RankProgram& program) {
 
 PackedLane Packer::pack_lane() {
   const auto size = static_cast<uint32_t>(items_.size());
-  const auto at = [&](uint32_t item) -> const PackedItem& { return items_[item]; };
-  const auto differs = [](const PackedItem& a, const PackedItem& b) {
-    return a.words() != b.words() || a.bytes() != b.bytes();
-  };
+  const auto at = [&](uint32_t item) -> const Records::Record& { return items_[item].words(); };
   // Ranks are alike: their lanes have the period of those before, or else it is looked for.
-  const uint32_t begin = size / 2 - std::min(size / 2, kSample / 2);
-  const uint32_t end = std::min(size, begin + kSample);
-  const auto misses = [&](uint32_t period) {
-    uint32_t sum = 0;
-    for (uint32_t item = begin; item < end; ++item) {
-      sum += static_cast<uint32_t>(differs(items_[item], expected(item, period, at)));
-    }
-    return sum;
-  };
-  uint32_t fewest = misses(period_);
-  for (uint32_t period = 1; period <= kMostPeriod && fewest > (end - begin) / 16; ++period) {
-    const uint32_t here = misses(period);
-    if (here >= fewest) continue;
-    fewest = here;
-    period_ = period;
-  }
+  period_ = Records::period_of(size, period_, kMostPeriod, at);
   PackedLane lane{size, period_, {}};
-  uint32_t alike = 0;
-  for (uint32_t item = 0; item < size; ++item) {
-    const PackedItem foreseen = expected(item, lane.period, at);
-    const PackedItem& real = items_[item];
-    if (!differs(real, foreseen)) {
-      ++alike;
-      continue;
-    }
-    put_number(std::exchange(alike, 0), lane.code);
-    std::array<uint64_t, PackedItem::kWords + 1> numbers{};  // the last: the bytes
-    for (int i = 0; i < PackedItem::kWords; ++i) {
-      numbers[i] = fold(static_cast<int32_t>(real.words()[i] - foreseen.words()[i]));
-    }
-    numbers.back() = fold(static_cast<int64_t>(real.bytes() - foreseen.bytes()));
-    uint32_t mask = 0;  // which are not 0
-    for (size_t i = 0; i < numbers.size(); ++i) mask |= numbers[i] != 0 ? 1u << i : 0;
-    lane.code.push_back(static_cast<uint8_t>(mask));
-    for (const uint64_t number : numbers) {
-      if (number != 0) put_number(number, lane.code);
-    }
-  }
-  put_number(alike, lane.code);
+  Records::Writer writer(lane.code);
+  for (uint32_t item = 0; item < size; ++item)
+    writer.add(at(item), Records::expected(item, period_, at));
+  writer.end();
   lane.code.shrink_to_fit();
   return lane;
 }
@@ -158,18 +95,7 @@ uint64_t PackedProgram::memory_bytes() const {
 }
 
 PackedCursor::PackedCursor(PackedLane lane)
-    : lane_(std::move(lane)), progress_(lane_.size), near_(1) {
-  if (lane_.size > 0) expected_ = static_cast<uint32_t>(number());
-}
-
-uint64_t PackedCursor::number() {
-  uint64_t number = 0;
-  for (int shift = 0;; shift += 7) {
-    const uint8_t byte = lane_.code[read_++];
-    number |= static_cast<uint64_t>(byte & 127) << shift;
-    if (byte < 128) return number;
-  }
-}
+    : lane_(std::move(lane)), progress_(lane_.size), near_(1), reader_(lane_.code.data()) {}
 
 /// Unpacks the next item. Those that have not started stay, and those that the next ones are
 /// expected after.
@@ -184,24 +110,11 @@ void PackedCursor::unpack() {
     }
     near_ = std::move(larger);
   }
-  const auto at_near = [&](uint32_t item) -> const PackedItem& {
-    return near_[item & (near_.size() - 1)];
+  const auto at_near = [&](uint32_t item) -> const Records::Record& {
+    return near_[item & (near_.size() - 1)].words();
   };
-  PackedItem item = expected(unpacked_, lane_.period, at_near);
-  if (expected_ > 0) {
-    --expected_;
-  } else {
-    Words words = item.words();
-    uint64_t bytes = item.bytes();
-    const uint8_t mask = lane_.code[read_++];
-    for (int i = 0; i < PackedItem::kWords; ++i) {
-      if ((mask & 1 << i) != 0) words[i] += static_cast<uint32_t>(unfold(number()));
-    }
-    if ((mask & 1 << PackedItem::kWords) != 0) bytes += static_cast<uint64_t>(unfold(number()));
-    item = {words, bytes};
-    expected_ = static_cast<uint32_t>(number());
-  }
-  near_[unpacked_ & (near_.size() - 1)] = item;
+  near_[unpacked_ & (near_.size() - 1)] = PackedItem(
+      reader_.next(lane_.code.data(), Records::expected(unpacked_, lane_.period, at_near)));
   ++unpacked_;
 }
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <vector>
 
+#include "engine/schedule/even_records.h"
 #include "engine/schedule/expand.h"
 #include "engine/schedule/lane_progress.h"
 #include "engine/schedule/program.h"
@@ -16,14 +17,13 @@ namespace ibcoll::sim {
 /// An item as the simulator needs it: the fields of its operation, and the bytes that it moves.
 class PackedItem {
  public:
-  /// Numbers that go on evenly from item to item.
-  static constexpr int kWords = 7;
-  using Words = std::array<uint32_t, kWords>;
+  /// Seven numbers that go on evenly from item to item, and the two halves of the bytes.
+  using Records = EvenRecords<9, 2>;
 
   PackedItem() = default;
   PackedItem(const Op& op, const std::array<uint32_t, kLanes>& after, bool sends_token,
              uint64_t bytes);
-  PackedItem(const Words& words, uint64_t bytes) : words_(words), bytes_(bytes) {}
+  explicit PackedItem(const Records::Record& words) : words_(words) {}
 
   OpKind kind() const { return static_cast<OpKind>(words_[0] & 15); }
   Op::Relaxed relaxed() const { return static_cast<Op::Relaxed>(words_[0] >> 4 & 3); }
@@ -37,12 +37,12 @@ class PackedItem {
   uint32_t step() const { return words_[3]; }
   /// Of another lane or its own: so many items come before it.
   uint32_t after(int lane) const { return words_[4 + lane]; }
-  uint64_t bytes() const { return bytes_; }  ///< of puts and copies
-  const Words& words() const { return words_; }
+  /// Of puts and copies.
+  uint64_t bytes() const { return words_[7] | uint64_t{words_[8]} << 32; }
+  const Records::Record& words() const { return words_; }
 
  private:
-  Words words_{};
-  uint64_t bytes_ = 0;
+  Records::Record words_{};
 };
 static_assert(kLanes == 3, "three words of after");
 
@@ -85,14 +85,12 @@ class PackedCursor {
 
  private:
   void unpack();
-  uint64_t number();
 
   PackedLane lane_;
   LaneProgress progress_;
   std::vector<PackedItem> near_;  // a ring: the last items that were unpacked
   uint32_t unpacked_ = 0;
-  uint32_t expected_ = 0;  // items that come as expected before the next that doesn't
-  size_t read_ = 0;        // of the code
+  PackedItem::Records::Reader reader_;
 };
 
 /// A program, packed.
