@@ -12,6 +12,8 @@
 #include <functional>
 
 #include "engine/algorithms/registry.h"
+#include "engine/core/plan_sources.h"
+#include "engine/core/program_cache.h"
 #include "engine/execute/executor.h"
 #include "perf/support/empty_transports.h"
 #include "studies/measure/graph_patterns.h"
@@ -54,6 +56,12 @@ double in_child(const std::function<double()>& measure) {
   return bytes;
 }
 
+/// As calls get it.
+ProgramPtr make(const Algorithm& algorithm, const Shape& shape, Rank me,
+                const AlgorithmOptions& options) {
+  return ProgramCache(PlanSources::kProgramBytes).find(algorithm, shape, me, options);
+}
+
 double heap_bytes() {
   const auto info = mallinfo2();
   return static_cast<double>(info.uordblks + info.hblkhd);
@@ -66,7 +74,7 @@ double build_peak_bytes(const Algorithm& algorithm, const Shape& shape, Rank me,
   malloc_trim(0);
   rusage before{}, after{};
   getrusage(RUSAGE_SELF, &before);
-  const auto program = algorithm.build(shape, me, options);
+  const auto program = make(algorithm, shape, me, options);
   benchmark::DoNotOptimize(program.get());
   getrusage(RUSAGE_SELF, &after);
   return 1024.0 * static_cast<double>(after.ru_maxrss - before.ru_maxrss);
@@ -96,7 +104,7 @@ double call_bytes(const Algorithm& algorithm, const Shape& shape, Rank me,
   group.me = me;
   group.to_job = RankList::consecutive(0, static_cast<size_t>(shape.ranks()));
   const double before = heap_bytes();
-  const auto program = algorithm.build(shape, me, options);
+  const auto program = make(algorithm, shape, me, options);
   Binding binding;
   std::byte memory{};
   for (const Buffer buffer : {Buffer::kSend, Buffer::kRecv, Buffer::kScratch})
@@ -124,10 +132,10 @@ void build_program(benchmark::State& state, const Algorithm& algorithm, const La
       in_child([&] { return call_bytes(algorithm, shape, me, options); });
   using Clock = std::chrono::steady_clock;
   double best_s = 1e9;
-  std::shared_ptr<const RankProgram> program;
+  ProgramPtr program;
   for ([[maybe_unused]] auto _ : state) {
     const Clock::time_point begin = Clock::now();
-    program = algorithm.build(shape, me, options);
+    program = make(algorithm, shape, me, options);
     benchmark::DoNotOptimize(program.get());
     best_s = std::min(best_s, std::chrono::duration<double>(Clock::now() - begin).count());
   }

@@ -39,7 +39,7 @@ class Appender {
   }
 
   Op& add(OpKind kind, Rank peer, uint32_t step, Lane lane) {
-    Op& op = program_->lanes[static_cast<int>(lane)].emplace_back();
+    Op& op = program_->lanes[static_cast<int>(lane)].edit().emplace_back();
     op.kind = kind;
     op.lane = lane;
     op.peer = peer;

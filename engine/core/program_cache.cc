@@ -23,7 +23,8 @@ std::shared_ptr<const RankProgram> ProgramCache::find(const Algorithm& algorithm
     by_use_.splice(by_use_.begin(), by_use_, found->second);
     return by_use_.front().program;
   }
-  std::shared_ptr<const RankProgram> program = algorithm.build(shape, me, options);
+  std::shared_ptr<const RankProgram> program =
+      pack_lists(algorithm.build(shape, me, options), kLongestPlain);
   const size_t bytes =
       program->memory_bytes() + (program->graph != nullptr ? program->graph->memory_bytes() : 0);
   by_use_.push_front({key, program, bytes});

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "engine/algorithms/registry.h"
+#include "engine/sharing/test_hooks.h"
 
 namespace ibcoll {
 
@@ -26,6 +27,10 @@ class ProgramCache {
   size_t size() const { return places_.size(); }
 
  private:
+  /// Longer lanes are packed: to unpack operations takes much less than what they do, but is worth
+  /// it only where there are many.
+  IBCOLL_LIMIT(size_t, kLongestPlain, 8192);
+
   struct Key {
     const Algorithm* algorithm;
     uint64_t shape;

@@ -15,6 +15,11 @@ MemoryItems call_memory(const CallLoad& load) {
                     {.part = MemoryPart::kCalls,
                      .what = "peers of a call",
                      .bytes = PeerStates::bytes_for(load.peers)}};
+  if (load.unpacked > 0) {
+    items.push_back({.part = MemoryPart::kCalls,
+                     .what = "operations of packed programs",
+                     .bytes = load.unpacked});
+  }
   if (load.eager) {
     items.push_back({.part = MemoryPart::kCalls,
                      .what = "messages that came with their data",

@@ -196,7 +196,8 @@ Status CallRunner::start(PostedCall& call) {
   }
   for (int i = call.outward ? 0 : static_cast<int>(Lane::kLocal); i < kLanes; ++i) {
     LaneState& lane = call.lanes[i];
-    lane.ops = program.lanes[i].data();
+    lane.ops.open(program.lanes[i]);
+    lane.streams.open(program.streams);
     lane.size = static_cast<uint32_t>(program.lanes[i].size());
     lane.next = lane.stream_position = lane.piece = lane.open_strands = 0;
     lane.in_run = false;
@@ -204,10 +205,12 @@ Status CallRunner::start(PostedCall& call) {
     lane.pending.clear();
     call.next_stream(lane, 0);
   }
-  for (const Stream& stream : program.streams) {
-    if (!stream.in_strands()) continue;
-    LaneState& lane = call.lanes[static_cast<int>(stream.lane)];
-    lane.strands.reserve(program.strands[stream.strands].ends.size());
+  if (!program.strands.empty()) {
+    for (const Stream& stream : program.streams) {
+      if (!stream.in_strands()) continue;
+      LaneState& lane = call.lanes[static_cast<int>(stream.lane)];
+      lane.strands.reserve(program.strands[stream.strands].ends.size());
+    }
   }
   call.complete.fill(0);
   call.gates = 0;

@@ -33,9 +33,8 @@ RemotePeers remote_peers(const PostedCall& call) {
   RemotePeers peers;
   if (call.binding.eager) return peers;
   const GroupState& group = *call.group;
-  for (const LaneState& lane : call.lanes) {
-    for (uint32_t i = 0; i < lane.size; ++i) {
-      const Op& op = lane.ops[i];
+  for (const OpList& lane : call.program->lanes) {
+    for (const Op& op : lane) {
       const bool comes = op.kind == OpKind::kExpect || op.kind == OpKind::kWait;
       const bool goes = op.kind == OpKind::kPut || op.kind == OpKind::kSignal;
       if ((!comes && !goes) || group.shape.same_server(op.peer, group.me)) continue;

@@ -39,7 +39,7 @@ bool LaneRunner::ready_by_now(const Op& op, Part part) {
 bool LaneRunner::has_started(const LaneState& lane, uint32_t count, uint32_t piece) const {
   if (count <= lane.next) return true;
   if (lane.next != lane.stream_first) return false;
-  const uint32_t done = lane.piece > piece    ? call().program->streams[lane.stream].count
+  const uint32_t done = lane.piece > piece    ? lane.streams[lane.stream].count
                         : lane.piece == piece ? lane.stream_position
                                               : 0;
   return count <= lane.next + done;
@@ -65,11 +65,11 @@ bool LaneRunner::is_read(LaneState& lane, uint32_t count, uint32_t piece) {
 
 /// The stream that an operation of a lane is in, which has started; null: none.
 const Stream* LaneRunner::stream_at(const LaneState& lane, uint32_t place) const {
-  const std::vector<Stream>& streams = call().program->streams;
+  const size_t count = call().program->streams.size();
   const auto which = static_cast<Lane>(&lane - call().lanes.data());
   // Streams stand in the order of lanes and places.
-  for (size_t i = std::min<size_t>(lane.stream + size_t{1}, streams.size()); i-- > 0;) {
-    const Stream& stream = streams[i];
+  for (size_t i = std::min<size_t>(lane.stream + size_t{1}, count); i-- > 0;) {
+    const Stream& stream = lane.streams[i];
     if (stream.lane != which || stream.first > place) continue;
     return place < stream.first + stream.count ? &stream : nullptr;
   }
@@ -107,7 +107,7 @@ bool LaneRunner::advance(LaneState& lane) {
 OpOutcome LaneRunner::advance_in_order(LaneState& lane) {
   const uint32_t end = std::min(lane.size, lane.stream_first);
   uint32_t& complete = call().complete[static_cast<size_t>(&lane - call().lanes.data())];
-  const Op* const ops = lane.ops;
+  const OpReader& ops = lane.ops;
   for (uint32_t next = lane.next; next < end;) {
     const Op& op = ops[next];
     if (op.relaxed == Op::Relaxed::kFirstOfRun) [[unlikely]]
@@ -170,7 +170,7 @@ bool LaneRunner::advance_run(LaneState& lane) {
 
 /// Goes on with the stream that begins at lane.next; kDone when its last piece is through.
 OpOutcome LaneRunner::advance_stream(LaneState& lane) {
-  const Stream& stream = call().program->streams[lane.stream];
+  const Stream stream = lane.streams[lane.stream];
   if (stream.in_strands()) return advance_strands(lane, stream);
   bool moved = false;
   while (lane.piece < call().binding.pieces) {

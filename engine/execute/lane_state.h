@@ -57,7 +57,8 @@ struct StrandState {
 };
 
 struct LaneState {
-  const Op* ops = nullptr;
+  OpReader ops;
+  StreamReader streams;  ///< of all lanes
   uint32_t size = 0;
   uint32_t next = 0;                        ///< all before it have been started
   bool in_run = false;                      ///< a relaxed run is under way

@@ -257,11 +257,13 @@ bool Mailroom::pass_on(PostedCall& call) {
 /// Groups the receive lane's expects by the sender's server: exposures with landings list those of
 /// one server.
 void Mailroom::index_expects(PostedCall& call) {
-  const auto& ops = call.program->lane(Lane::kRecv);
+  const OpList& lane = call.program->lane(Lane::kRecv);
   const Shape& shape = call.group->shape;
+  OpReader& ops = call.remote.receives;
   auto& expects = call.remote.expects_by_server;
+  ops.open(lane);
   expects.clear();
-  for (uint32_t i = 0; i < ops.size(); ++i) {
+  for (uint32_t i = 0; i < lane.size(); ++i) {
     if (ops[i].kind == OpKind::kExpect) expects.emplace_back(shape.server_of(ops[i].peer), i);
   }
   std::sort(expects.begin(), expects.end());
@@ -270,13 +272,12 @@ void Mailroom::index_expects(PostedCall& call) {
 /// Adds the landings of an exposure from number `sent` on; false if not all of them fit.
 bool Mailroom::add_landings(const PostedCall& call, const Op& op, size_t sent, ExposureMail& mail) {
   const Shape& shape = call.group->shape;
-  const auto& ops = call.program->lane(Lane::kRecv);
   const int server = op.to_server ? op.peer : shape.server_of(op.peer);
   const auto& expects = call.remote.expects_by_server;
   auto it = std::lower_bound(expects.begin(), expects.end(), std::pair(server, uint32_t{0}));
   size_t seen = 0;
   for (; it != expects.end() && it->first == server; ++it) {
-    const Op& expect = ops[it->second];
+    const Op& expect = call.remote.receives[it->second];
     if (expect.exposure != op.exposure || (!op.to_server && expect.peer != op.peer)) continue;
     if (seen++ < sent) continue;
     Landing landing{};

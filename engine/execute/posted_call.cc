@@ -7,11 +7,11 @@ namespace ibcoll {
 void PostedCall::skip(uint32_t operations) {
   LaneState& lane = lanes[static_cast<int>(Lane::kLocal)];
   lane.next = operations;
-  gates = static_cast<uint32_t>(std::count_if(lane.ops, lane.ops + operations, [](const Op& op) {
-    return op.kind == OpKind::kGateSignal;
-  }));
-  const std::vector<Stream>& streams = program->streams;
-  while (lane.stream < streams.size() &&
+  gates = 0;
+  for (uint32_t i = 0; i < operations; ++i)
+    gates += static_cast<uint32_t>(lane.ops[i].kind == OpKind::kGateSignal);
+  const StreamReader& streams = lane.streams;
+  while (lane.stream < program->streams.size() &&
          streams[lane.stream].first + streams[lane.stream].count <= operations) {
     next_stream(lane, lane.stream + 1);
   }

@@ -65,10 +65,11 @@ struct PostedCall {
   }
   /// Sets the lane's stream to the first one of this lane from index `from` on.
   void next_stream(LaneState& lane, uint32_t from) {
-    const auto& streams = program->streams;
-    while (from < streams.size() && &lanes[static_cast<int>(streams[from].lane)] != &lane) ++from;
+    const StreamReader& streams = lane.streams;
+    const size_t count = program->streams.size();
+    while (from < count && &lanes[static_cast<int>(streams[from].lane)] != &lane) ++from;
     lane.stream = from;
-    lane.stream_first = from < streams.size() ? streams[from].first : ~uint32_t{0};
+    lane.stream_first = from < count ? streams[from].first : ~uint32_t{0};
   }
   /// Of one that has just started: the first operations of the local lane have been carried out, in
   /// their order, and are complete. Streams have one piece.

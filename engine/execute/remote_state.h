@@ -13,6 +13,7 @@
 #include "engine/execute/mail.h"
 #include "engine/execute/peer_states.h"
 #include "engine/execute/user_registrations.h"
+#include "engine/schedule/program.h"
 #include "engine/transport/transport.h"
 
 namespace ibcoll {
@@ -80,6 +81,7 @@ struct RemoteState {
   std::vector<std::byte> mailed_data;
   /// (the sender's server, position in the receive lane), ascending.
   std::vector<std::pair<int, uint32_t>> expects_by_server;
+  OpReader receives;  ///< that lane
   Forwardings forwarding;
   uint32_t forwarded = 0;        ///< exposures that have been passed on
   uint64_t number = 0;           ///< which no other call of this rank has

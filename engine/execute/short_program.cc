@@ -99,22 +99,24 @@ class Layout {
 
 void ShortProgram::make(const GroupState& group, const RankProgram& program,
                         const Binding& binding) {
-  const std::vector<Op>& ops = program.lane(Lane::kLocal);
+  const OpList& lane = program.lane(Lane::kLocal);
+  const size_t count = lane.size();
   const bool stays_inside = program.lane(Lane::kSend).empty() && program.lane(Lane::kRecv).empty();
   const bool in_one_piece = program.streams.empty() || binding.pieces == 1;
-  if (!stays_inside || !in_one_piece || ops.size() > kMostOps || binding.is_strided() ||
-      binding.available != nullptr || group.by_arrival) {
+  if (!stays_inside || !in_one_piece || count > kMostOps || lane.is_packed() ||
+      binding.is_strided() || binding.available != nullptr || group.by_arrival) {
     return;
   }
-  const bool has_gates = std::any_of(ops.begin(), ops.end(), [](const Op& op) {
-    return op.kind == OpKind::kGateSignal || op.kind == OpKind::kGateWait;
-  });
+  const OpReader ops(lane);
+  bool has_gates = false;
+  for (size_t i = 0; i < count; ++i)
+    has_gates |= ops[i].kind == OpKind::kGateSignal || ops[i].kind == OpKind::kGateWait;
   if (has_gates && !group.gate_slot) {  // a call that is carried out as all are opens them
     uses_ = kUses;
     return;
   }
   try {
-    ops_.reserve(ops.size());
+    ops_.reserve(count);
     if (has_gates) {
       for (const Rank rank : group.shape.members(group.shape.server_of(group.me)))
         gate_members_.push_back(group.to_job[static_cast<size_t>(rank)]);
@@ -124,7 +126,8 @@ void ShortProgram::make(const GroupState& group, const RankProgram& program,
   }
   const Layout layout(group, binding);
   uint32_t gates = 0;
-  for (const Op& op : ops) {
+  for (size_t i = 0; i < count; ++i) {
+    const Op& op = ops[i];
     std::optional<ShortOp> made = layout.short_op(op);
     if (!made) return ops_.clear();
     if (op.kind == OpKind::kGateSignal) made->gates = ++gates;

@@ -16,7 +16,7 @@ const Op& next_op(const LaneState& lane) {
 /// The wait for data of this rank's own (Binding::available), if the lane has come to that.
 std::optional<Wait> wait_for_source(const PostedCall& call, const LaneState& lane) {
   if (call.binding.available == nullptr) return std::nullopt;
-  const bool in_pieces = lane.next == lane.stream_first && !call.program->streams[lane.stream].once;
+  const bool in_pieces = lane.next == lane.stream_first && !lane.streams[lane.stream].once;
   const Op& op = next_op(lane);
   const Part part = in_pieces ? Part{lane.piece, call.binding.pieces} : Part{};
   if (source_has_come(call, op, part)) return std::nullopt;
@@ -32,7 +32,8 @@ std::optional<Wait> wait_of(const PostedCall& call, const LaneState& lane,
   if (lane.next == lane.size) {
     if (lane.pending.empty()) return std::nullopt;
     const PendingPut& put = lane.pending.front();
-    return Wait{put.peer, lane.ops[put.position].step, "to take its data"};
+    return Wait{put.peer, call.program->lanes[&lane - call.lanes.data()][put.position].step,
+                "to take its data"};
   }
   if (const auto source = wait_for_source(call, lane)) return source;
   const Op& op = next_op(lane);

@@ -143,7 +143,7 @@ void ProgramBuilder::end_stream() {
       stream.strands = static_cast<uint32_t>(program_.strands.size());
       program_.strands.push_back(std::move(*strands));
     }
-    if (strands || !s.once) program_.streams.push_back(stream);
+    if (strands || !s.once) program_.streams.edit().push_back(stream);
   }
 }
 
@@ -157,7 +157,8 @@ void ProgramBuilder::cut_block(uint32_t slots) {
 
 Slice ProgramBuilder::add_scratch(std::span<const Block> blocks) {
   const auto first = static_cast<uint32_t>(program_.scratch.size());
-  program_.scratch.insert(program_.scratch.end(), blocks.begin(), blocks.end());
+  std::vector<Block>& scratch = program_.scratch.edit();
+  scratch.insert(scratch.end(), blocks.begin(), blocks.end());
   state_->scratch_writer.resize(program_.scratch.size());
   if (reduces(program_.collective)) state_->scratch_readers.resize(program_.scratch.size());
   return {Buffer::kScratch, first, static_cast<uint32_t>(blocks.size())};
@@ -177,7 +178,7 @@ Op& ProgramBuilder::add(OpKind kind, int32_t peer) { return add(kind, peer, lane
 Op& ProgramBuilder::add(OpKind kind, int32_t peer, Lane lane) {
   State& s = *state_;
   const int l = static_cast<int>(lane);
-  Op& op = program_.lanes[l].emplace_back();
+  Op& op = program_.lanes[l].edit().emplace_back();
   ++s.size[l];
   op.kind = kind;
   op.lane = lane;
@@ -249,7 +250,8 @@ void ProgramBuilder::write(Op& op, Slice slice) {
       const uint32_t direct = s.expose_op[op.peer];
       const uint32_t server = s.expose_server_op[shape_->server_of(op.peer)];
       const uint32_t expose = std::max(direct, server);
-      holder = expose == 0 ? nullptr : &program_.lanes[static_cast<int>(Lane::kRecv)][expose - 1];
+      holder =
+          expose == 0 ? nullptr : &program_.lanes[static_cast<int>(Lane::kRecv)].edit()[expose - 1];
     }
     const uint32_t end = end_within(slice, s.recv_writer.size());
     for (uint32_t slot = slice.first; slot < end; ++slot) {
@@ -368,28 +370,29 @@ void ProgramBuilder::expose_all_expected() {
   if (exposes.empty()) return;
   constexpr int kRecv = static_cast<int>(Lane::kRecv);
   const auto shift = static_cast<uint32_t>(exposes.size());
-  for (auto& lane : program_.lanes) {
-    for (Op& op : lane) {
+  for (OpList& lane : program_.lanes) {
+    for (Op& op : lane.edit()) {
       if (op.after[kRecv] > 0) op.after[kRecv] += shift;
     }
   }
-  for (Stream& stream : program_.streams) {
+  for (Stream& stream : program_.streams.edit()) {
     if (stream.lane == Lane::kRecv) stream.first += shift;
   }
-  auto& lane = program_.lanes[kRecv];
+  std::vector<Op>& lane = program_.lanes[kRecv].edit();
   lane.insert(lane.begin(), exposes.begin(), exposes.end());
 }
 
 std::shared_ptr<const RankProgram> ProgramBuilder::finish() {
   expose_all_expected();
-  std::sort(program_.streams.begin(), program_.streams.end(), [](const Stream& a, const Stream& b) {
+  std::vector<Stream>& streams = program_.streams.edit();
+  std::sort(streams.begin(), streams.end(), [](const Stream& a, const Stream& b) {
     return a.lane != b.lane ? a.lane < b.lane : a.first < b.first;
   });
-  for (auto& lane : program_.lanes) lane.shrink_to_fit();
+  for (OpList& lane : program_.lanes) lane.shrink_to_fit();
   program_.scratch.shrink_to_fit();
   program_.streams.shrink_to_fit();
   program_.strands.shrink_to_fit();
-  const std::vector<Op>& local = program_.lane(Lane::kLocal);
+  const std::vector<Op>& local = program_.lanes[static_cast<int>(Lane::kLocal)].edit();
   program_.sends_locally_only = std::none_of(local.begin(), local.end(), waits_locally);
   auto program = std::make_shared<RankProgram>(std::move(program_));
   program_ = RankProgram();
@@ -407,9 +410,10 @@ size_t ProgramBuilder::bytes_beside(const RankProgram& program, const Shape& sha
       static_cast<size_t>(shape.servers()) * sizeof(uint32_t);
   if (reduces(program.collective)) bytes += grown(scratch) * sizeof(Counts);
   size_t longest = 0;
-  for (const std::vector<Op>& lane : program.lanes) {
-    bytes += (grown(lane.size()) - lane.size()) * sizeof(Op);
-    longest = std::max(longest, lane.size() * sizeof(Op));
+  for (const OpList& lane : program.lanes) {
+    const size_t plain = lane.size() * sizeof(Op);
+    bytes += grown(lane.size()) * sizeof(Op) - (lane.is_packed() ? 0 : plain);
+    longest = std::max(longest, plain);
   }
   return bytes + longest;
 }

@@ -1,3 +1,4 @@
+#include <optional>
 #include <vector>
 
 #include "engine/schedule/describe.h"
@@ -18,13 +19,14 @@ class Checker {
                   program_.me, shape_.ranks());
     }
     for (const Stream& stream : program_.streams) {
-      if (stream.once && static_cast<size_t>(stream.lane) < kLanes) once_.push_back(&stream);
+      if (stream.once && static_cast<size_t>(stream.lane) < kLanes) once_.push_back(stream);
     }
     for (const Lane lane : {Lane::kSend, Lane::kRecv, Lane::kLocal}) {
       uint32_t step = 0;
+      const OpReader ops(program_.lane(lane));
       for (index_ = 0; index_ < program_.lane(lane).size(); ++index_) {
         lane_ = lane;
-        const Op& op = program_.lane(lane)[index_];
+        const Op& op = ops[index_];
         if (op.lane != lane) return bad("it says it is in lane {}", to_string(op.lane));
         if (op.step < step) return bad("its step is smaller than the one before, {}", step);
         if (op.step >= program_.steps) return bad("the program has {} steps", program_.steps);
@@ -91,9 +93,9 @@ class Checker {
   }
 
   Status check_order(const Op& op) {
-    for (const Stream* stream : once_) {
-      const uint32_t after = op.after[static_cast<int>(stream->lane)];
-      if (after > stream->first && after - stream->first < stream->count)
+    for (const Stream& stream : once_) {
+      const uint32_t after = op.after[static_cast<int>(stream.lane)];
+      if (after > stream.first && after - stream.first < stream.count)
         return bad("comes after a part of what is carried out in strands, once");
     }
     for (int lane = 0; lane < kLanes; ++lane) {
@@ -205,26 +207,26 @@ class Checker {
 
   /// Where lengths differ a put's place is told in the order of operations, once for all its
   /// pieces. Slots of a bcast are equal, but for the last one, and placed by their numbers.
-  Status check_streamed_put(const Stream& stream, const Op& op) {
+  Status check_streamed_put(const Stream& stream, const OpReader& ops) {
+    const Op& op = ops[index_];
     const bool told = is_unequal(program_.collective) || has_graph(program_.collective) ||
                       program_.has_uneven_slots();
     if (!told || stream.once || lane_ != Lane::kSend || op.kind != OpKind::kPut) return {};
-    const std::vector<Op>& ops = program_.lane(lane_);
-    const bool second =
-        std::any_of(ops.begin() + stream.first, ops.begin() + index_,
-                    [&](const Op& o) { return o.kind == OpKind::kPut && o.peer == op.peer; });
-    return second
-               ? bad("is the second put to its peer in one stream, whose places would be mixed up")
-               : Status{};
+    const Rank peer = op.peer;
+    for (uint32_t before = stream.first; before < index_; ++before) {
+      if (ops[before].kind == OpKind::kPut && ops[before].peer == peer)
+        return bad("is the second put to its peer in one stream, whose places would be mixed up");
+    }
+    return {};
   }
 
   Status check_streams() {
-    const Stream* before = nullptr;
+    std::optional<Stream> before;
     for (const Stream& stream : program_.streams) {
       const auto lane = static_cast<size_t>(stream.lane);
       if (lane >= kLanes || stream.count == 0 ||
           uint64_t{stream.first} + stream.count > program_.lanes[lane].size() ||
-          (before != nullptr &&
+          (before &&
            (before->lane > stream.lane ||
             (before->lane == stream.lane && before->first + before->count > stream.first)))) {
         return fail(ErrorCode::kInvalidProgram,
@@ -232,11 +234,12 @@ class Checker {
                     program_.me, stream.count, stream.first, lane);
       }
       lane_ = stream.lane;
+      const OpReader ops(program_.lane(lane_));
       for (index_ = stream.first; index_ < stream.first + stream.count; ++index_) {
-        const Op& op = program_.lane(lane_)[index_];
+        const Op& op = ops[index_];
         if (!meaning(op.kind).streamed) return bad("can't be in a stream");
         if (op.relaxed != Op::Relaxed::kNo) return bad("is both relaxed and in a stream");
-        IBCOLL_TRY(check_streamed_put(stream, op));
+        IBCOLL_TRY(check_streamed_put(stream, ops));
       }
       if (stream.once || stream.in_strands()) {
         index_ = stream.first;
@@ -245,7 +248,7 @@ class Checker {
             !(*strands == program_.strands[stream.strands]))
           return bad("begins strands that are not those of its puts' peers");
       }
-      before = &stream;
+      before = stream;
     }
     return {};
   }
@@ -256,7 +259,7 @@ class Checker {
   uint32_t index_ = 0;
   std::vector<bool> put_in_run_, expect_in_run_;
   std::vector<int> waits_;  // by peer: the lane of its waits
-  std::vector<const Stream*> once_;
+  std::vector<Stream> once_;
 };
 
 }  // namespace

@@ -9,15 +9,18 @@ std::array<std::vector<Item>, kLanes> expand(const RankProgram& program, uint32_
     uint32_t first, stride;
   };
   std::array<std::vector<Place>, kLanes> places;
-  auto stream = program.streams.begin();
+  const StreamReader streams(program.streams);
+  size_t next_stream = 0;
   for (int lane = 0; lane < kLanes; ++lane) {
-    const auto ops = static_cast<uint32_t>(program.lanes[lane].size());
-    for (uint32_t op = 0; op < ops;) {
+    const OpReader ops(program.lanes[lane]);
+    const auto size = static_cast<uint32_t>(program.lanes[lane].size());
+    for (uint32_t op = 0; op < size;) {
       const auto begin = static_cast<uint32_t>(items[lane].size());
-      if (stream == program.streams.end() || static_cast<int>(stream->lane) != lane ||
-          stream->first != op) {
+      const Stream* const stream =
+          next_stream < program.streams.size() ? &streams[next_stream] : nullptr;
+      if (stream == nullptr || static_cast<int>(stream->lane) != lane || stream->first != op) {
         places[lane].push_back({begin, 0});
-        items[lane].push_back({op, 0, false, program.lanes[lane][op].relaxed, {}});
+        items[lane].push_back({op, 0, false, ops[op].relaxed, {}});
         ++op;
         continue;
       }
@@ -35,12 +38,13 @@ std::array<std::vector<Item>, kLanes> expand(const RankProgram& program, uint32_
         }
       }
       op += stream->count;
-      ++stream;
+      ++next_stream;
     }
   }
   for (int lane = 0; lane < kLanes; ++lane) {
+    const OpReader ops(program.lanes[lane]);
     for (Item& item : items[lane]) {
-      const Op& op = program.lanes[lane][item.op];
+      const Op& op = ops[item.op];
       for (int other = 0; other < kLanes; ++other) {
         if (op.after[other] == 0) continue;
         const Place place = places[other][op.after[other] - 1];

@@ -197,7 +197,7 @@ Result<RankProgram> LineReader::program(const Json& object) const {
   IBCOLL_ASSIGN(const Json scratch, array(object, "scratch"));
   for (const Json& block : scratch) {
     if (!block.is_array() || block.size() != 2) return bad("a block is [origin, target]");
-    Block& slot = program.scratch.emplace_back();
+    Block& slot = program.scratch.edit().emplace_back();
     IBCOLL_ASSIGN(slot.origin, integer(block[0], "a block's origin", Block::kCombined, INT32_MAX));
     IBCOLL_ASSIGN(slot.target, integer(block[1], "a block's target",
                                        Block::kFirstPart - int64_t{kMaxCut}, INT32_MAX));
@@ -208,7 +208,7 @@ Result<RankProgram> LineReader::program(const Json& object) const {
     if (!fields.is_array() || fields.size() < 3 || fields.size() > 4) {
       return bad("a stream is [lane, first operation, operations] or one more");
     }
-    Stream& stream = program.streams.emplace_back();
+    Stream& stream = program.streams.edit().emplace_back();
     IBCOLL_ASSIGN(stream.lane, lane(fields[0]));
     IBCOLL_ASSIGN(stream.first, integer(fields[1], "a stream's begin", 0, UINT32_MAX));
     IBCOLL_ASSIGN(stream.count, integer(fields[2], "a stream's length", 1, UINT32_MAX));
@@ -220,14 +220,14 @@ Result<RankProgram> LineReader::program(const Json& object) const {
   }
   for (const Lane lane : kEveryLane) {
     IBCOLL_ASSIGN(const Json ops, array(object, to_string(lane)));
-    auto& place = program.lanes[static_cast<int>(lane)];
+    std::vector<Op>& place = program.lanes[static_cast<int>(lane)].edit();
     for (size_t i = 0; i < ops.size(); ++i) {
       const LineReader reader(fmt::format("{}, lane {}, op {}", where_, to_string(lane), i));
       IBCOLL_ASSIGN(place.emplace_back(), reader.op(ops[i], lane));
     }
   }
   for (const size_t which : in_strands) {
-    Stream& stream = program.streams[which];
+    Stream& stream = program.streams.edit()[which];
     const auto& ops = program.lane(stream.lane);
     const bool fits = uint64_t{stream.first} + stream.count <= ops.size();
     auto strands = fits ? divide_by_peer(stream, ops) : std::optional<Strands>();

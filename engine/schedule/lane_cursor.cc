@@ -2,6 +2,14 @@
 
 namespace ibcoll {
 
+LaneCursor::LaneCursor(const OpList& ops, std::vector<Item> items)
+    : ops_(ops),
+      items_(std::move(items)),
+      progress_(static_cast<uint32_t>(items_.empty() ? ops.size() : items_.size())) {}
+LaneCursor::LaneCursor(LaneCursor&& other) noexcept = default;
+LaneCursor& LaneCursor::operator=(LaneCursor&& other) noexcept = default;
+LaneCursor::~LaneCursor() = default;
+
 ProgramCursor::ProgramCursor(const RankProgram& program, uint32_t pieces)
     : ProgramCursor(program, program.streams.empty() ? std::array<std::vector<Item>, kLanes>()
                                                      : expand(program, pieces)) {}

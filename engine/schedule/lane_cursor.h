@@ -23,15 +23,15 @@ class LaneCursor {
 
   /// At the beginning of a lane; `items`: what it consists of, empty if every operation is one.
   /// `ops` must outlive the cursor.
-  LaneCursor(const std::vector<Op>& ops, std::vector<Item> items)
-      : ops_(ops.data()),
-        items_(std::move(items)),
-        progress_(static_cast<uint32_t>(items_.empty() ? ops.size() : items_.size())) {}
+  LaneCursor(const OpList& ops, std::vector<Item> items);
+  LaneCursor(LaneCursor&& other) noexcept;
+  LaneCursor& operator=(LaneCursor&& other) noexcept;
+  ~LaneCursor();
 
   uint32_t size() const { return progress_.size(); }
   /// The place of an item's operation in the lane.
   uint32_t place(uint32_t item) const { return items_.empty() ? item : items_[item].op; }
-  const Op& op(uint32_t item) const { return ops_[place(item)]; }
+  Op op(uint32_t item) const { return ops_[place(item)]; }
   /// In a stream an item is this piece only, else all pieces of its slots.
   bool streamed(uint32_t item) const { return !items_.empty() && items_[item].streamed; }
   uint32_t piece(uint32_t item) const { return items_.empty() ? 0 : items_[item].piece; }
@@ -41,7 +41,7 @@ class LaneCursor {
     return items_.empty() ? ops_[item].relaxed : items_[item].relaxed;
   }
   /// Op::after, counted in items.
-  const std::array<uint32_t, kLanes>& after(uint32_t item) const {
+  std::array<uint32_t, kLanes> after(uint32_t item) const {
     return items_.empty() ? ops_[item].after : items_[item].after;
   }
   /// Of a signal: in a stream of `pieces` one of them sends the token.
@@ -67,7 +67,7 @@ class LaneCursor {
   void finish(uint32_t item) { progress_.finish(item); }
 
  private:
-  const Op* ops_;
+  OpReader ops_;
   std::vector<Item> items_;
   LaneProgress progress_;
 };
@@ -84,7 +84,7 @@ class ProgramCursor {
   uint64_t size() const;
   /// A lane of which less is complete than an item of `lane` comes after; -1: none.
   int behind(int lane, uint32_t item) const {
-    const auto& after = lanes_[lane].after(item);
+    const auto after = lanes_[lane].after(item);
     for (int other = 0; other < kLanes; ++other) {
       if (lanes_[other].complete() < after[other]) return other;
     }

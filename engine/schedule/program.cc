@@ -5,11 +5,12 @@
 
 namespace ibcoll {
 
-std::optional<Strands> divide_by_peer(const Stream& stream, const std::vector<Op>& lane) {
+std::optional<Strands> divide_by_peer(const Stream& stream, const OpList& lane) {
   std::unordered_map<Rank, uint32_t> by_peer;
+  const OpReader ops(lane);
   Strands strands;
   for (uint32_t i = 0; i < stream.count; ++i) {
-    const Op& op = lane[stream.first + i];
+    const Op& op = ops[stream.first + i];
     if (op.kind != OpKind::kPut) return std::nullopt;
     const auto fresh = static_cast<uint32_t>(strands.ends.size());
     const uint32_t strand = by_peer.emplace(op.peer, fresh).first->second;
@@ -23,14 +24,37 @@ std::optional<Strands> divide_by_peer(const Stream& stream, const std::vector<Op
   return strands;
 }
 
+RankProgram::RankProgram() = default;
+RankProgram::RankProgram(const RankProgram& other) = default;
+RankProgram::RankProgram(RankProgram&& other) noexcept = default;
+RankProgram& RankProgram::operator=(const RankProgram& other) = default;
+RankProgram& RankProgram::operator=(RankProgram&& other) noexcept = default;
+RankProgram::~RankProgram() = default;
+
 size_t RankProgram::memory_bytes() const {
-  size_t bytes = sizeof *this + streams.capacity() * sizeof(Stream) +
-                 scratch.capacity() * sizeof(Block) + algorithm.capacity();
+  size_t bytes =
+      sizeof *this + streams.memory_bytes() + scratch.memory_bytes() + algorithm.capacity();
   for (const Strands& each : strands) {
     bytes += sizeof each + (each.of.capacity() + each.ends.capacity()) * sizeof(uint32_t);
   }
-  for (const auto& lane : lanes) bytes += lane.capacity() * sizeof(Op);
+  for (const OpList& lane : lanes) bytes += lane.memory_bytes();
   return bytes;
+}
+
+std::shared_ptr<const RankProgram> pack_lists(std::shared_ptr<const RankProgram> program,
+                                              size_t longest) {
+  const auto is_long = [&](const auto& list) { return !list.is_packed() && list.size() > longest; };
+  bool any = is_long(program->streams) || is_long(program->scratch);
+  for (const OpList& lane : program->lanes) any |= is_long(lane);
+  if (!any) return program;
+  auto packed = std::make_shared<RankProgram>(*program);
+  const auto pack = [&](auto& list) {
+    if (is_long(list)) list = list.packed();
+  };
+  for (OpList& lane : packed->lanes) pack(lane);
+  pack(packed->streams);
+  pack(packed->scratch);
+  return packed;
 }
 
 const char* to_string(Lane lane) {

@@ -19,106 +19,24 @@
 
 #include "engine/base/result.h"
 #include "engine/schedule/collective.h"
+#include "engine/schedule/op.h"
+#include "engine/schedule/packed_list.h"
 #include "engine/schedule/shape.h"
 #include "engine/schedule/transfer_plan.h"
 
 namespace ibcoll {
 
-enum class Buffer : uint8_t { kNone, kSend, kRecv, kScratch };
-
-/// `count` consecutive slots of a buffer.
-struct Slice {
-  Buffer buffer = Buffer::kNone;
-  uint32_t first = 0;
-  uint32_t count = 0;
-};
-
-/// The lanes of a program. Each lane starts its operations in order; between lanes only `Op::after`
-/// orders.
-enum class Lane : uint8_t {
-  kSend,   ///< to other servers: put, signal, and the waits that hold them back
-  kRecv,   ///< from other servers: expose, expect, wait, forward
-  kLocal,  ///< inside the server: copy, reduce, put and expect between local ranks
-};
-inline constexpr int kLanes = 3;
-inline constexpr std::array kEveryLane{Lane::kSend, Lane::kRecv, Lane::kLocal};
-
-enum class OpKind : uint8_t {
-  kCopy,    ///< dst <- src, both of this rank
-  kReduce,  ///< dst <- dst (operator) src, slot by slot; Op::before: dst <- src (operator) dst
-  kPut,     ///< dst of `peer` <- src. Between servers it is held until the peer has exposed
-  kExpect,  ///< wait for the next put of `peer` (in the peer's order of puts to this rank); it
-            ///< lands in dst. Op::combines: it is combined into dst
-  kExpose,  ///< let rank `peer` (to_server: the ranks of server `peer`) write to this rank: carries
-            ///< addresses
-  kWaitExposed,  ///< until every rank of server `peer` has exposed to this server `threshold` times
-  kForward,  ///< stay until `threshold` exposures to this server that came through this rank are
-             ///< passed on
-  kSignal,   ///< send a token to rank `peer`: no data, no exposure needed. In a stream it is sent
-             ///< once, see signal_piece()
-  kWait,     ///< wait for the next token of rank `peer`
-  kGateSignal,  ///< tell the ranks of this server that this rank has passed one more gate
-  kGateWait,    ///< until every rank of this server has passed `threshold` gates
-};
-
-/// One operation. Which fields mean something depends on `kind` (op_kinds.h); the others are zero.
-struct Op {
-  OpKind kind = OpKind::kCopy;
-  Lane lane = Lane::kLocal;
-  Buffer src_buffer = Buffer::kNone;
-  /// kPut: a buffer of the peer; has_graph(): kNone, the place is what its expect says.
-  Buffer dst_buffer = Buffer::kNone;
-  bool to_server : 1 = false;  ///< kExpose: peer is a server
-  /// kReduce, kExpect that combines: the data of dst and of src are the two parts of a node of the
-  /// tree that all ordered reductions follow (rank_order.h), as Op::before says which is which.
-  bool ordered : 1 = false;
-  bool before : 1 = false;  ///< the same: what is combined into dst stands before it, not after it
-  /// kExpect of a local rank: dst has been written, and what comes is combined into it.
-  bool combines : 1 = false;
-  /// kInRun: may be carried out before the operations of its lane that stand before it, back to the
-  /// nearest kFirstOfRun.
-  enum class Relaxed : uint8_t { kNo, kFirstOfRun, kInRun } relaxed = Relaxed::kNo;
-  uint8_t exposure =
-      0;  ///< kPut, kExpect: which exposure of the receiver (to this sender) it belongs to, from 0
-  int32_t peer = -1;       ///< a rank, or a server where to_server or kWaitExposed
-  uint32_t src_first = 0;  ///< first slot read
-  uint32_t dst_first = 0;  ///< first slot written
-  uint32_t count = 0;      ///< slots
-  uint32_t threshold = 0;  ///< kWaitExposed, kForward, kGateWait; kSignal: see signal_piece()
-  uint32_t step = 0;  ///< the algorithm's step; the same number means the same step on all ranks
-  /// How many operations of each lane (counted from its beginning) must be *complete* before this
-  /// one starts; a put is complete when its source may be overwritten. Order of start inside its
-  /// own lane comes on top.
-  std::array<uint32_t, kLanes> after{};
-
-  Slice src() const { return {src_buffer, src_first, count}; }
-  Slice dst() const { return {dst_buffer, dst_first, count}; }
-};
-static_assert(sizeof(Op) == 44, "programs of ten thousand ranks stay within two megabytes");
-
-/// A loop over consecutive operations of one lane: they are carried out for piece 0 of every slot,
-/// then for piece 1, and so on. The number of pieces is bound when the program is posted. This is
-/// how a relay passes data on while it arrives. A put in a stream is matched by an expect in a
-/// stream: each piece is a message of its own. Piece p of an operation whose `after` ends in a
-/// stream of another (or its own) lane needs that stream's operations up to there for pieces 0..p;
-/// operations outside streams need all pieces.
-///
-/// A stream of puts may go in *strands*: those to one peer are one, and while one can't go on
-/// others may overtake it, so that a peer that is late holds up nobody else. What comes after such
-/// a stream, or a part of it, comes after all that stands before.
-struct Stream {
-  static constexpr uint32_t kInOrder = ~uint32_t{0};
-
-  Lane lane = Lane::kSend;
-  bool once =
-      false;  ///< not cut into pieces. Only of strands; then nothing comes after a part of it
-  uint32_t first = 0;  ///< index in its lane
-  uint32_t count = 0;
-  uint32_t strands = kInOrder;  ///< index in RankProgram::strands
-
-  bool in_strands() const { return strands != kInOrder; }
-};
-static_assert(sizeof(Stream) == 16, "rings of ten thousand ranks have a stream a step");
+using OpList = PackedList<Op>;
+using OpReader = PackedReader<Op>;
+using StreamList = PackedList<Stream>;
+using StreamReader = PackedReader<Stream>;
+using BlockList = PackedList<Block>;
+extern template class PackedList<Op>;
+extern template class PackedList<Stream>;
+extern template class PackedList<Block>;
+extern template class PackedReader<Op>;
+extern template class PackedReader<Stream>;
+extern template class PackedReader<Block>;
 
 /// How a stream of puts is divided. Operations are counted from its first one.
 struct Strands {
@@ -128,7 +46,7 @@ struct Strands {
 };
 
 /// The strands of a stream of that lane. None where it is not of puts to several peers.
-std::optional<Strands> divide_by_peer(const Stream& stream, const std::vector<Op>& lane);
+std::optional<Strands> divide_by_peer(const Stream& stream, const OpList& lane);
 
 /// The piece with which a signal in a stream of `pieces` is sent: the first one that leaves no more
 /// than `threshold` parts of kParts to come.
@@ -168,6 +86,13 @@ struct AlgorithmOptions {
 
 /// The program of one rank. Immutable once built; shared by all calls that use it.
 struct RankProgram {
+  RankProgram();
+  RankProgram(const RankProgram& other);
+  RankProgram(RankProgram&& other) noexcept;
+  RankProgram& operator=(const RankProgram& other);
+  RankProgram& operator=(RankProgram&& other) noexcept;
+  ~RankProgram();
+
   Collective collective = Collective::kBarrier;
   std::string algorithm;
   Rank me = 0;
@@ -175,11 +100,11 @@ struct RankProgram {
   /// Of (collective, algorithm, options, shape, format version): equal on all ranks that mean the
   /// same. It travels with messages, so that ranks that chose differently get an error.
   uint64_t hash = 0;
-  std::array<std::vector<Op>, kLanes> lanes;
-  std::vector<Stream> streams;   ///< ascending in (lane, first), not overlapping
+  std::array<OpList, kLanes> lanes;
+  StreamList streams;            ///< ascending in (lane, first), not overlapping
   std::vector<Strands> strands;  ///< of those of them that have several
   /// What each scratch slot holds. Each is written exactly once, then only combined into.
-  std::vector<Block> scratch;
+  BlockList scratch;
   /// Into how many slots each block is cut, on all ranks alike, so that parts of it may go
   /// different ways (CollectiveTraits::cuts). Slot s is part s % cut of block s / cut.
   uint32_t cut = 1;
@@ -189,7 +114,7 @@ struct RankProgram {
   bool sends_locally_only = false;
   std::shared_ptr<const Graph> graph;  ///< where the collective has one; null: no neighbours
 
-  const std::vector<Op>& lane(Lane which) const { return lanes[static_cast<int>(which)]; }
+  const OpList& lane(Lane which) const { return lanes[static_cast<int>(which)]; }
   uint32_t send_slots(const Shape& shape) const {
     return ibcoll::send_slots(collective, shape, me, root, graph.get()) * cut;
   }
@@ -211,6 +136,11 @@ struct RankProgram {
   /// Bytes of memory it occupies.
   size_t memory_bytes() const;
 };
+
+/// The same program with those of its lanes packed that have more than `longest` operations
+/// (OpList).
+std::shared_ptr<const RankProgram> pack_lists(std::shared_ptr<const RankProgram> program,
+                                              size_t longest);
 
 /// The rank of `server` that takes the exposures rank `from` addresses to that server, and passes
 /// them on.
@@ -254,9 +184,6 @@ inline uint64_t piece_begin(const RankProgram& program, uint64_t units, uint32_t
   return units * piece / pieces;
 }
 
-const char* to_string(OpKind kind);
-const char* to_string(Lane lane);
-const char* to_string(Buffer buffer);
 const char* to_string(Pacing pacing);
 /// "free", "gate", "token", "gate_token" or "gate-token".
 Result<Pacing> parse_pacing(std::string_view text);

@@ -131,9 +131,7 @@ class Rehearsal {
   static uint64_t key(Rank from, int to) {
     return static_cast<uint64_t>(from) << 32 | static_cast<uint32_t>(to);
   }
-  const Op& op_of(Rank rank, int lane, uint32_t item) const {
-    return runs_[rank].at[lane].op(item);
-  }
+  Op op_of(Rank rank, int lane, uint32_t item) const { return runs_[rank].at[lane].op(item); }
   std::string name(Rank rank, int lane, uint32_t item) const;
   std::string name(const Running& item) const { return name(item.rank, item.lane, item.item); }
   std::string name_cell(Buffer buffer, size_t cell) const;

@@ -82,8 +82,8 @@ Result<ScheduleReport> verify(const Shape& shape,
   bool streams = false;
   for (const auto& program : programs) {
     add_costs(shape, *program, report);
-    streams = streams || std::any_of(program->streams.begin(), program->streams.end(),
-                                     [](const Stream& stream) { return !stream.once; });
+    if (streams) continue;
+    for (const Stream& stream : program->streams) streams |= !stream.once;
   }
   const uint32_t first = pieces == 0 ? 1 : pieces, last = pieces != 0 ? pieces : streams ? 3 : 1;
   for (uint32_t count = first; count <= last; ++count) {

@@ -80,7 +80,7 @@ class Chart {
 
  private:
   double x(double time) const { return kLeft + time / end_ * kWidth; }
-  const Op& op_of(const Activity& activity) const {
+  Op op_of(const Activity& activity) const {
     return programs_[activity.rank]->lane(activity.lane)[activity.op];
   }
   /// The server a put goes to; -1: inside.

@@ -37,6 +37,9 @@ class MscclExport {
       program.gpus[rank].output_chunks = of.recv_slots(schedule_.shape);
       program.gpus[rank].scratch_chunks = static_cast<uint32_t>(of.scratch.size());
       IBCOLL_TRY(check(of));
+      for (int lane = 0; lane < kLanes; ++lane) {
+        for (const Op& op : of.lanes[lane]) ranks_[rank].ops[lane].push_back(op);
+      }
     }
     program_ = &program;
     while (const auto next = choose()) carry_out(*next);
@@ -49,6 +52,7 @@ class MscclExport {
     size_t block = 0, step = 0;
   };
   struct RankExport {
+    std::array<std::vector<Op>, kLanes> ops;
     std::array<size_t, kLanes> next{};
     std::map<std::pair<int, Rank>, size_t> blocks;  // by use (0 send, 1 receive, 2 alone) and peer
     std::map<Slot, Place> writer;
@@ -63,8 +67,9 @@ class MscclExport {
 
   static Status check(const RankProgram& program) {
     for (const Lane lane : kEveryLane) {
+      const OpReader ops(program.lane(lane));
       for (uint32_t i = 0; i < program.lane(lane).size(); ++i) {
-        const Op& op = program.lane(lane)[i];
+        const Op& op = ops[i];
         const bool known = op.kind == OpKind::kCopy || op.kind == OpKind::kReduce ||
                            op.kind == OpKind::kPut || op.kind == OpKind::kExpect || skipped(op);
         if (known && !op.ordered) continue;
@@ -82,7 +87,7 @@ class MscclExport {
   }
 
   const Op* head(Rank rank, int lane) {
-    const std::vector<Op>& ops = schedule_.programs[rank]->lanes[lane];
+    const std::vector<Op>& ops = ranks_[rank].ops[lane];
     size_t& next = ranks_[rank].next[lane];
     while (next < ops.size() && skipped(ops[next])) ++next;
     return next < ops.size() ? &ops[next] : nullptr;

@@ -30,7 +30,7 @@ Status add_all_routes(std::span<const uint32_t> hosts, Routes& routes) {
 
 Status add_routes(const Shape& shape, const RankProgram& program,
                   std::span<const uint32_t> host_of_rank, Routes& routes) {
-  for (const std::vector<Op>& lane : program.lanes) {
+  for (const OpList& lane : program.lanes) {
     for (const Op& op : lane) {
       if (op.kind != OpKind::kPut && op.kind != OpKind::kSignal && op.kind != OpKind::kExpose)
         continue;

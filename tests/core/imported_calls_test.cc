@@ -224,7 +224,7 @@ TEST(ImportedPrograms, HaveOneMeaningByName) {
   EXPECT_TRUE(add_imported(shape, programs)) << "the same again";
   EXPECT_FALSE(add_imported(shape, changed(programs, [](RankProgram& p) { p.hash ^= 1; })));
   const auto reorder = [](RankProgram& program) {
-    auto& ops = program.lanes[static_cast<int>(Lane::kLocal)];
+    std::vector<Op>& ops = program.lanes[static_cast<int>(Lane::kLocal)].edit();
     std::swap(ops[0], ops[1]);
   };
   EXPECT_FALSE(add_imported(shape, changed(programs, reorder))) << "the file's hash says the same";
@@ -275,13 +275,13 @@ TEST(ImportedPrograms, OfADirectoryAreOfEveryRank) {
   directory.write("b.jsonl", larger,
                   changed(scattered_parts(Collective::kAllgather, larger, 0), [](RankProgram& p) {
                     p.algorithm = "of_directory";
-                    p.lanes[static_cast<int>(Lane::kLocal)].clear();
+                    p.lanes[static_cast<int>(Lane::kLocal)].edit().clear();
                   }));
   EXPECT_EQ(try_directory(directory, shape, "of_directory"), "");
 
   const Programs lame = changed(good, [](RankProgram& program) {
     program.algorithm = "lame";
-    program.lanes[static_cast<int>(Lane::kLocal)].clear();
+    program.lanes[static_cast<int>(Lane::kLocal)].edit().clear();
   });
   directory.write("c.jsonl", shape, lame);
   const std::string error = try_directory(directory, shape, "lame");

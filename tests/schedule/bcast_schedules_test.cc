@@ -159,10 +159,10 @@ TEST(Acks, OfEveryRankAreWaitedFor) {
       auto damaged = programs;
       auto silent = std::make_shared<RankProgram>(*programs[rank]);
       int dropped = 0;
-      for (auto& lane : silent->lanes) {
+      for (OpList& lane : silent->lanes) {
         if (lane.empty() || lane.back().kind != OpKind::kSignal) continue;
         if (lane.back().step + 1 != silent->steps) continue;
-        lane.pop_back();
+        lane.edit().pop_back();
         ++dropped;
       }
       ASSERT_EQ(dropped, 1) << algorithm.name << ", rank " << rank;

@@ -68,8 +68,8 @@ TEST(Describe, TheVerifierNamesParts) {
   const auto without_last = [&](Rank rank, Lane lane) {
     RankProgram program = *programs[rank];
     const Op last = program.lane(lane).back();
-    program.lanes[static_cast<int>(lane)].pop_back();
-    std::erase_if(program.streams, [&](const Stream& stream) {
+    program.lanes[static_cast<int>(lane)].edit().pop_back();
+    std::erase_if(program.streams.edit(), [&](const Stream& stream) {
       return stream.lane == lane && stream.first == program.lane(lane).size();
     });
     programs[rank] = std::make_shared<const RankProgram>(std::move(program));

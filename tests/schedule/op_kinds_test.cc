@@ -45,7 +45,7 @@ RankProgram program_of(Op op, Lane lane) {
       op.kind == OpKind::kReduce || op.combines ? Collective::kReduce : Collective::kAlltoall;
   program.steps = 1;
   op.lane = lane;
-  program.lanes[static_cast<int>(lane)].push_back(op);
+  program.lanes[static_cast<int>(lane)].edit().push_back(op);
   return program;
 }
 

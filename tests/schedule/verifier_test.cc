@@ -32,7 +32,7 @@ struct Schedule {
     for (const auto& program : all) programs.push_back(*program);
   }
   std::vector<Op>& lane(const Spot& spot) {
-    return programs[spot.rank].lanes[static_cast<int>(spot.lane)];
+    return programs[spot.rank].lanes[static_cast<int>(spot.lane)].edit();
   }
   Op& at(const Spot& spot) { return lane(spot)[spot.op]; }
 
@@ -53,20 +53,21 @@ struct Schedule {
   }
   void shift(const Spot& spot, int by) {
     RankProgram& program = programs[spot.rank];
-    for (auto& ops : program.lanes) {
-      for (Op& op : ops) {
+    for (OpList& ops : program.lanes) {
+      for (Op& op : ops.edit()) {
         uint32_t& after = op.after[static_cast<int>(spot.lane)];
         if (after > spot.op) after += by;
       }
     }
-    for (auto stream = program.streams.begin(); stream != program.streams.end();) {
+    std::vector<Stream>& streams = program.streams.edit();
+    for (auto stream = streams.begin(); stream != streams.end();) {
       if (stream->lane == spot.lane) {
         if (stream->first > spot.op) {
           stream->first += by;
         } else if (stream->first + stream->count > spot.op) {
           stream->count += by;
           if (stream->in_strands()) {
-            const auto strands = divide_by_peer(*stream, lane(spot));
+            const auto strands = divide_by_peer(*stream, program.lane(spot.lane));
             if (strands) {
               program.strands[stream->strands] = *strands;
             } else {
@@ -76,7 +77,7 @@ struct Schedule {
           }
         }
       }
-      stream = stream->count == 0 ? program.streams.erase(stream) : stream + 1;
+      stream = stream->count == 0 ? streams.erase(stream) : stream + 1;
     }
   }
 
@@ -248,7 +249,7 @@ TEST(Verifier, PutsThatLostTheirTokensAreFreeRunning) {
     const Schedule whole(shape, build_all(*algorithm, shape, {pacing, 1}));
     EXPECT_TRUE(whole.verified()->paced);
     Schedule damaged = whole;
-    auto& lane = damaged.programs[3].lanes[static_cast<int>(Lane::kSend)];
+    std::vector<Op>& lane = damaged.programs[3].lanes[static_cast<int>(Lane::kSend)].edit();
     for (uint32_t op = 0; op < lane.size();) {
       if (lane[op].kind == OpKind::kWaitExposed) {
         damaged.drop({3, Lane::kSend, op});
@@ -353,13 +354,13 @@ TEST(Verifier, TakesStrandsInAnyOrder) {
   const auto* algorithm = find_algorithm(Collective::kBcast, "binomial").value();
   Schedule schedule(shape, build_all(*algorithm, shape));
   RankProgram& relay = schedule.programs[4];
-  auto& puts = relay.lanes[static_cast<int>(Lane::kSend)];
+  std::vector<Op>& puts = relay.lanes[static_cast<int>(Lane::kSend)].edit();
   ASSERT_EQ(puts.size(), 2u);
   puts[1].after = {};  // else it may overtake the first one, which waits for the block
   const auto result = schedule.verified();
   ASSERT_FALSE(result.has_value());
   EXPECT_THAT(result.error().message, HasSubstr("rank 4, lane send"));
-  for (Stream& stream : relay.streams) stream.strands = Stream::kInOrder;
+  for (Stream& stream : relay.streams.edit()) stream.strands = Stream::kInOrder;
   EXPECT_TRUE(schedule.verified().has_value());
 }
 
@@ -373,7 +374,7 @@ TEST(Verifier, RefusesToComeAfterAPartOfWhatHasNoOrder) {
   for (const uint32_t after : {1u, static_cast<uint32_t>(root.lane(Lane::kSend).size())}) {
     wait.after[static_cast<int>(Lane::kSend)] = after;
     RankProgram changed = root;
-    changed.lanes[static_cast<int>(Lane::kLocal)].push_back(wait);
+    changed.lanes[static_cast<int>(Lane::kLocal)].edit().push_back(wait);
     const Status checked = check_program(shape, changed);
     EXPECT_EQ(checked.has_value(), after > 1);
     if (checked) continue;

@@ -75,7 +75,7 @@ TEST(PackedProgram, KnowsTheBytesOfEachBlock) {
   for (Rank rank = 0; rank < shape.ranks(); ++rank) {
     const ProgramPtr program = linear.build(shape, rank, {});
     PackedProgram packed = packer.pack(*program);
-    const std::vector<Op>& puts = program->lane(Lane::kSend);
+    const OpList& puts = program->lane(Lane::kSend);
     PackedCursor cursor(std::move(packed.lanes[static_cast<int>(Lane::kSend)]));
     for (uint32_t item = 0; item < puts.size(); ++item) {
       if (puts[item].kind != OpKind::kPut) continue;
@@ -99,7 +99,7 @@ TEST(PackedProgram, TakesLittleWhereStepsAreAlike) {
 TEST(PackedCursor, ReachesOverItemsThatWait) {
   RankProgram program;
   program.steps = 1;
-  std::vector<Op>& lane = program.lanes[static_cast<int>(Lane::kRecv)];
+  std::vector<Op>& lane = program.lanes[static_cast<int>(Lane::kRecv)].edit();
   for (int i = 0; i < 500; ++i) {
     Op& op = lane.emplace_back();
     op.kind = OpKind::kExpect;

@@ -20,8 +20,14 @@ class Reader {
   }
 
   Partners read() {
-    for (const auto& lane : program_.lanes)
+    for (const OpList& lane : program_.lanes) {
       for (const Op& op : lane) take(op);
+      partners_.call.unpacked +=
+          OpReader::bytes_for(lane) + StreamReader::bytes_for(program_.streams);
+    }
+    if (is_unequal(program_.collective) || has_graph(program_.collective) ||
+        program_.has_uneven_slots())
+      partners_.call.unpacked += OpReader::bytes_for(program_.lane(Lane::kRecv));
     partners_.call.peers = static_cast<uint64_t>(
         std::count(partners_.connected.begin(), partners_.connected.end(), true));
     return std::move(partners_);

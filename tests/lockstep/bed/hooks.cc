@@ -99,6 +99,8 @@ std::span<const NarrowLimit> narrow_limits() {
       {"kYieldNs", {0, 1000}},
       // The loopback's queues.
       {"kEntriesInUse", {1, 3}},
+      // Operations of lanes that are not packed.
+      {"kLongestPlain", {0, 5}},
   };
   return all;
 }
