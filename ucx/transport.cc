@@ -103,7 +103,7 @@ Peer& UcxTransport::enter(Rank rank) {
   if (!peer) {
     peer = std::make_unique<Peer>(*this, rank);
     known_.push_back(peer.get());
-    counters_.queue_pairs = known_.size();
+    counters_.queue_pairs = counters_.connections = known_.size();
   }
   return *peer;
 }

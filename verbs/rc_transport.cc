@@ -99,7 +99,7 @@ RcTransport::Peer& RcTransport::enter(Rank rank) {
   peer.send.peer = rank;
   peer.send.use(connector_->connection(rank)->qp);
   connected_.push_back(&peer);
-  counters_.queue_pairs = connected_.size();
+  counters_.queue_pairs = counters_.connections = connected_.size();
   return peer;
 }
 

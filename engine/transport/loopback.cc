@@ -185,7 +185,8 @@ class Loopback final : public NetworkTransport {
  private:
   struct Posted {
     uint64_t posted = 0;
-    bool used = false;
+    bool used = false;       ///< something that counts was sent to the peer
+    bool connected = false;  ///< anything was sent to it, or came from it
   };
 
   static size_t index(Rank rank) { return static_cast<size_t>(rank); }
@@ -223,10 +224,18 @@ class Loopback final : public NetworkTransport {
   void count(Rank peer, size_t bytes, bool broken) {
     Posted& state = posted_[index(peer)];
     ++state.posted;
+    connect(state);
     if (broken || bytes == kUncounted) return;
     if (!state.used) ++counters_.queue_pairs;
     state.used = true;
     counters_.count(bytes);
+  }
+
+  void connect(Posted& state) {
+    if (state.connected) [[likely]]
+      return;
+    state.connected = true;
+    ++counters_.connections;
   }
 
   bool place_and_deliver(Rank peer, const Post& post) {
@@ -275,6 +284,7 @@ class Loopback final : public NetworkTransport {
   /// True if there is nothing left of that peer.
   bool take_from(Rank peer, std::span<Arrival> arrivals, size_t& arrived) {
     bool empty = false;
+    connect(posted_[index(peer)]);
     for (uint32_t left = delivery_.entries_of_peer(); left > 0 && arrived < arrivals.size();
          --left) {
       const std::optional<Entry> entry = wire_.pop(peer);

@@ -61,7 +61,8 @@ struct TransportCounters {
   uint64_t tokens = 0;         ///< signals, other mails and puts of no bytes
   uint64_t data_bytes = 0;
   uint64_t gathers = 0;      ///< of the data messages: puts of several segments
-  uint64_t queue_pairs = 0;  ///< peers connected
+  uint64_t queue_pairs = 0;  ///< peers connected; loopback: those that something was sent to
+  uint64_t connections = 0;  ///< open now, whichever of the two ranks has sent something
   uint64_t registrations = 0;
 
   /// Counts a message that carries so many bytes of data.

@@ -126,6 +126,7 @@ nlohmann::ordered_json to_json(const BenchSetting& setting, const BenchRow& row)
           {"net_messages_per_rank", count_json(row.net_messages_per_rank)},
           {"net_tokens_per_rank", count_json(row.net_tokens_per_rank)},
           {"net_bytes_per_rank", count_json(row.net_bytes_per_rank)},
+          {"net_queue_pairs_per_rank", row.net_queue_pairs_per_rank},
           {"network", network},
           {"checked", row.checked}};
 }

@@ -122,16 +122,18 @@ class RankBench {
 
   /// Per call, of the rank with most of each.
   Status count(const TransportCounters& sent, int64_t calls, BenchRow& row) {
-    const uint64_t mine[3] = {sent.data_messages, sent.tokens, sent.data_bytes};
-    std::vector<uint64_t> all(3 * static_cast<size_t>(ranks_));
+    const uint64_t mine[4] = {sent.data_messages, sent.tokens, sent.data_bytes,
+                              counters().connections};
+    std::vector<uint64_t> all(4 * static_cast<size_t>(ranks_));
     IBCOLL_TRY(bootstrap_.allgather(mine, sizeof mine, all.data()));
     double* const fields[3] = {&row.net_messages_per_rank, &row.net_tokens_per_rank,
                                &row.net_bytes_per_rank};
     for (size_t rank = 0; rank < static_cast<size_t>(ranks_); ++rank) {
       for (size_t i = 0; i < 3; ++i) {
         *fields[i] = std::max(*fields[i],
-                              static_cast<double>(all[3 * rank + i]) / static_cast<double>(calls));
+                              static_cast<double>(all[4 * rank + i]) / static_cast<double>(calls));
       }
+      row.net_queue_pairs_per_rank = std::max(row.net_queue_pairs_per_rank, all[4 * rank + 3]);
     }
     return {};
   }

@@ -49,6 +49,8 @@ struct BenchRow {
   std::string copy_kernel;  ///< which one was fastest
   /// Between servers, in one call, of the rank with most.
   double net_messages_per_rank = 0, net_tokens_per_rank = 0, net_bytes_per_rank = 0;
+  /// Connections that are open after it, in either direction, of the rank with most.
+  uint64_t net_queue_pairs_per_rank = 0;
   /// What the transport counts besides (doorbells, completions, retries): in one call; queue pairs
   /// and registrations: since it was made. Of the rank with most.
   std::vector<std::pair<std::string, double>> network;

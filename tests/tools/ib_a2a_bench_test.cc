@@ -146,6 +146,22 @@ TEST(IbA2aBench, CountsWhatGoesBetweenServers) {
   }
 }
 
+TEST(IbA2aBench, CountsConnectionsWhicheverRankSends) {
+  const auto connections = [](const std::string& options) {
+    const Ran ran = run_bench(options + " --sizes 64K --iterations 3 --json -");
+    EXPECT_EQ(ran.status, 0) << ran.err;
+    const auto rows = json_lines(ran.out);
+    return rows.empty() ? -1 : rows.back()["net_queue_pairs_per_rank"].get<int>();
+  };
+  EXPECT_EQ(connections("--layout 3,1,2 --algorithm linear"), 5);  // of the rank that is alone
+  EXPECT_EQ(connections("--layout 4x2 --algorithm aggregate"), 3);
+  EXPECT_EQ(connections("--layout 4x2 --algorithm aggregate,linear"), 6);
+  // The root of a gather sends nothing but exposures, and that of a bcast gets nothing else.
+  EXPECT_EQ(connections("--layout 4x1 --collective gather --algorithm linear"), 3);
+  EXPECT_EQ(connections("--layout 4x1 --collective bcast --algorithm linear"), 3);
+  EXPECT_EQ(connections("--layout 1x3 --algorithm linear"), 0);
+}
+
 TEST(IbA2aBench, CountsOneMessageAPairOfServersOfNeighbours) {
   const Ran ran = run_bench(
       "--layout 4x2 --collective neighbor_alltoall --graph ring:3 --algorithm direct,aggregated "

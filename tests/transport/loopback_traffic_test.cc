@@ -252,6 +252,7 @@ int exchange_random_traffic(Node& node) {
   const TransportCounters& counters = node.net.counters();
   CHECK_RANK(counters.data_messages + counters.tokens == ranks * kMessages);
   CHECK_RANK(counters.queue_pairs == ranks);
+  CHECK_RANK(counters.connections == ranks);
   CHECK_RANK(counters.gathers > 0 && counters.gathers < counters.data_messages);
   return kGood;
 }

@@ -35,7 +35,7 @@ class Transport final : public NetworkTransport {
  public:
   Transport(Bootstrap& bootstrap, std::vector<Peer> peers)
       : bootstrap_(bootstrap), peers_(std::move(peers)) {
-    counters_.queue_pairs = peers_.size() - 1;
+    counters_.queue_pairs = counters_.connections = peers_.size() - 1;
   }
   const char* name() const override { return "tcp"; }
 
