@@ -22,7 +22,8 @@ struct PlanSources {
   /// Whether messages between servers cost cores' time, so that fewer are better.
   bool messages_cost_cores = false;
 
-  /// Of programs that are kept. One of ten thousand ranks takes two megabytes.
+  /// Of programs that are kept. One for a hundred thousand ranks takes four megabytes at
+  /// most.
   static constexpr size_t kProgramBytes = size_t{64} << 20;
 };
 

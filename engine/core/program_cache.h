@@ -27,8 +27,8 @@ class ProgramCache {
   size_t size() const { return places_.size(); }
 
  private:
-  /// Longer lanes are packed: to unpack operations takes much less than what they do, but is worth
-  /// it only where there are many.
+  /// Longer lists are packed: to unpack operations takes much less than to carry them out, but is
+  /// worth it only where there are many.
   IBCOLL_LIMIT(size_t, kLongestPlain, 8192);
 
   struct Key {

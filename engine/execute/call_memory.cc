@@ -16,9 +16,8 @@ MemoryItems call_memory(const CallLoad& load) {
                      .what = "peers of a call",
                      .bytes = PeerStates::bytes_for(load.peers)}};
   if (load.unpacked > 0) {
-    items.push_back({.part = MemoryPart::kCalls,
-                     .what = "operations of packed programs",
-                     .bytes = load.unpacked});
+    items.push_back(
+        {.part = MemoryPart::kCalls, .what = "pages of packed programs", .bytes = load.unpacked});
   }
   if (load.eager) {
     items.push_back({.part = MemoryPart::kCalls,

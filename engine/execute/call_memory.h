@@ -14,7 +14,7 @@ struct CallLoad {
   uint64_t arrivals = 0;   ///< of their puts
   uint64_t bytes = 0;      ///< of these
   uint64_t exposures = 0;  ///< that it passes on inside its server
-  uint64_t unpacked = 0;   ///< bytes of operations of packed lanes that are read at a time
+  uint64_t unpacked = 0;   ///< bytes of what is read at a time of packed lists
   bool eager = false;      ///< messages carry their data at once
 };
 

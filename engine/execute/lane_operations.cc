@@ -13,10 +13,11 @@ namespace ibcoll {
 OpOutcome LaneOperations::execute_and_note(LaneState& lane, const Op& op, uint32_t position,
                                            Part part) {
   const int64_t begin = now_ns();
-  const OpOutcome outcome = execute_now(lane, op, position, part);
   const bool nothing = op.kind == OpKind::kSignal && !sends_token(op, part);
+  const Lane which = op.lane;
+  const OpOutcome outcome = execute_now(lane, op, position, part);
   if (outcome != OpOutcome::kBlocked && !nothing)
-    call_.record->rank.ops.push_back({op.lane, position, part.piece, begin, now_ns()});
+    call_.record->rank.ops.push_back({which, position, part.piece, begin, now_ns()});
   return outcome;
 }
 

@@ -10,6 +10,7 @@ namespace {
 
 /// How far a relaxed run is searched for something that can start: the bits of LaneState::started.
 constexpr uint32_t kSearch = 64;
+static_assert(kSearch <= OpReader::kNear);
 
 /// How long a peer that is not ready holds up what is for others and stands behind: longer than
 /// exposures of ranks that make a call together are apart.

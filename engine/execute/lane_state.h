@@ -57,6 +57,8 @@ struct StrandState {
 };
 
 struct LaneState {
+  /// What it gives stays while an operation nearby is looked at, not when one is carried out: what
+  /// is wrong with that may be told from others.
   OpReader ops;
   StreamReader streams;  ///< of all lanes
   uint32_t size = 0;

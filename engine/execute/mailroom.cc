@@ -264,7 +264,8 @@ void Mailroom::index_expects(PostedCall& call) {
   ops.open(lane);
   expects.clear();
   for (uint32_t i = 0; i < lane.size(); ++i) {
-    if (ops[i].kind == OpKind::kExpect) expects.emplace_back(shape.server_of(ops[i].peer), i);
+    if (const Op& op = ops[i]; op.kind == OpKind::kExpect)
+      expects.push_back({shape.server_of(op.peer), i, op.peer, op.exposure});
   }
   std::sort(expects.begin(), expects.end());
 }
@@ -274,12 +275,12 @@ bool Mailroom::add_landings(const PostedCall& call, const Op& op, size_t sent, E
   const Shape& shape = call.group->shape;
   const int server = op.to_server ? op.peer : shape.server_of(op.peer);
   const auto& expects = call.remote.expects_by_server;
-  auto it = std::lower_bound(expects.begin(), expects.end(), std::pair(server, uint32_t{0}));
+  auto it = std::ranges::lower_bound(expects, server, {}, &RemoteState::Expected::server);
   size_t seen = 0;
-  for (; it != expects.end() && it->first == server; ++it) {
-    const Op& expect = call.remote.receives[it->second];
-    if (expect.exposure != op.exposure || (!op.to_server && expect.peer != op.peer)) continue;
+  for (; it != expects.end() && it->server == server; ++it) {
+    if (it->exposure != op.exposure || (!op.to_server && it->peer != op.peer)) continue;
     if (seen++ < sent) continue;
+    const Op& expect = call.remote.receives[it->place];
     Landing landing{};
     landing.sender = expect.peer;
     landing.bytes = call.binding.length(expect.dst_buffer, expect.dst_first, expect.count);

@@ -1,7 +1,4 @@
 #include "engine/execute/posted_call.h"
-
-#include <algorithm>
-
 namespace ibcoll {
 
 void PostedCall::skip(uint32_t operations) {

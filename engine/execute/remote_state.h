@@ -3,6 +3,7 @@
 /// it with what arrives, and gives back what it holds.
 
 #include <array>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -79,9 +80,16 @@ struct RemoteState {
   std::vector<NextLanding> landings;
   std::vector<MailedPut> mailed;
   std::vector<std::byte> mailed_data;
-  /// (the sender's server, position in the receive lane), ascending.
-  std::vector<std::pair<int, uint32_t>> expects_by_server;
-  OpReader receives;  ///< that lane
+  /// An expect of the receive lane.
+  struct Expected {
+    int server;      ///< the sender's
+    uint32_t place;  ///< in the lane
+    Rank peer;
+    uint8_t exposure;
+    auto operator<=>(const Expected&) const = default;
+  };
+  std::vector<Expected> expects_by_server;  ///< ascending
+  OpReader receives;                        ///< that lane
   Forwardings forwarding;
   uint32_t forwarded = 0;        ///< exposures that have been passed on
   uint64_t number = 0;           ///< which no other call of this rank has

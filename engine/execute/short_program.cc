@@ -1,6 +1,5 @@
 #include "engine/execute/short_program.h"
 
-#include <algorithm>
 #include <new>
 #include <optional>
 

@@ -32,8 +32,7 @@ std::optional<Wait> wait_of(const PostedCall& call, const LaneState& lane,
   if (lane.next == lane.size) {
     if (lane.pending.empty()) return std::nullopt;
     const PendingPut& put = lane.pending.front();
-    return Wait{put.peer, call.program->lanes[&lane - call.lanes.data()][put.position].step,
-                "to take its data"};
+    return Wait{put.peer, lane.ops[put.position].step, "to take its data"};
   }
   if (const auto source = wait_for_source(call, lane)) return source;
   const Op& op = next_op(lane);

@@ -399,22 +399,24 @@ std::shared_ptr<const RankProgram> ProgramBuilder::finish() {
   return program;
 }
 
-/// While the longest lane is copied, to grow once more or to be kept.
+/// While the longest list is copied, to grow once more or to be kept.
 size_t ProgramBuilder::bytes_beside(const RankProgram& program, const Shape& shape) {
   const size_t scratch = program.scratch.size();
   size_t bytes =
       sizeof(State) + program.recv_slots(shape) * (sizeof(State::Writer) + sizeof(Counts)) +
-      (grown(scratch) - scratch) * sizeof(Block) + grown(scratch) * sizeof(State::Writer) +
-      grown(program.steps) * sizeof(State::StepEnd) +
+      grown(scratch) * sizeof(State::Writer) + grown(program.steps) * sizeof(State::StepEnd) +
       static_cast<size_t>(shape.ranks()) * (3 * sizeof(uint32_t) + sizeof(Rank)) +
       static_cast<size_t>(shape.servers()) * sizeof(uint32_t);
   if (reduces(program.collective)) bytes += grown(scratch) * sizeof(Counts);
   size_t longest = 0;
-  for (const OpList& lane : program.lanes) {
-    const size_t plain = lane.size() * sizeof(Op);
-    bytes += grown(lane.size()) * sizeof(Op) - (lane.is_packed() ? 0 : plain);
-    longest = std::max(longest, plain);
-  }
+  const auto add = [&]<class T>(const PackedList<T>& list) {
+    const size_t kept = list.is_packed() ? 0 : list.size();  // which the program has
+    bytes += (grown(list.size()) - kept) * sizeof(T);
+    longest = std::max(longest, list.size() * sizeof(T));
+  };
+  for (const OpList& lane : program.lanes) add(lane);
+  add(program.streams);
+  add(program.scratch);
   return bytes + longest;
 }
 

@@ -31,7 +31,7 @@ class Checker {
         if (op.step < step) return bad("its step is smaller than the one before, {}", step);
         if (op.step >= program_.steps) return bad("the program has {} steps", program_.steps);
         step = op.step;
-        IBCOLL_TRY(check_order(op));
+        IBCOLL_TRY(check_order(op, index_ == 0 ? Op::Relaxed::kNo : ops[index_ - 1].relaxed));
         IBCOLL_TRY(check_fields(op));
         IBCOLL_TRY(check_peer(op));
         IBCOLL_TRY(check_slices(op));
@@ -92,7 +92,8 @@ class Checker {
                 fmt::format(format, std::forward<Args>(args)...));
   }
 
-  Status check_order(const Op& op) {
+  /// `before`: what the operation before it is, if there is one.
+  Status check_order(const Op& op, Op::Relaxed before) {
     for (const Stream& stream : once_) {
       const uint32_t after = op.after[static_cast<int>(stream.lane)];
       if (after > stream.first && after - stream.first < stream.count)
@@ -110,7 +111,7 @@ class Checker {
     if (op.relaxed == Op::Relaxed::kFirstOfRun) {
       put_in_run_.assign(shape_.ranks(), false);
       expect_in_run_.assign(shape_.ranks(), false);
-    } else if (index_ == 0 || program_.lane(lane_)[index_ - 1].relaxed == Op::Relaxed::kNo) {
+    } else if (before == Op::Relaxed::kNo) {
       return bad("is in a run that never began");
     }
     if (op.kind != OpKind::kPut && op.kind != OpKind::kExpect) return {};
@@ -209,8 +210,7 @@ class Checker {
   /// pieces. Slots of a bcast are equal, but for the last one, and placed by their numbers.
   Status check_streamed_put(const Stream& stream, const OpReader& ops) {
     const Op& op = ops[index_];
-    const bool told = is_unequal(program_.collective) || has_graph(program_.collective) ||
-                      program_.has_uneven_slots();
+    const bool told = program_.tells_places();
     if (!told || stream.once || lane_ != Lane::kSend || op.kind != OpKind::kPut) return {};
     const Rank peer = op.peer;
     for (uint32_t before = stream.first; before < index_; ++before) {

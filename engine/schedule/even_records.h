@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -12,8 +13,10 @@ namespace ibcoll {
 
 /// How records of `kNumbers` numbers of 32 bits are packed. A list has a *period*: each number of a
 /// record is expected to have grown since the record one period before as it grew in the period
-/// before that; the last `kSteady` numbers are expected to stay as they were one period before.
-template <int kNumbers, int kSteady = 0>
+/// before that; those whose bits `kSteady` has, to be as one period before. The first two periods
+/// are expected to be all alike. Where one of the first seven numbers differs, a byte less is taken
+/// than where another one does.
+template <int kNumbers, uint32_t kSteady = 0>
 struct EvenRecords {
   using Record = std::array<uint32_t, kNumbers>;
 
@@ -23,7 +26,9 @@ struct EvenRecords {
     if (i < 2 * period) return i == 0 ? Record{} : Record(at(i - 1));
     Record record = at(i - period);
     const Record& before = at(i - 2 * period);
-    for (int n = 0; n < kNumbers - kSteady; ++n) record[n] += record[n] - before[n];
+    for (int n = 0; n < kNumbers; ++n) {
+      if ((kSteady >> n & 1) == 0) record[n] += record[n] - before[n];
+    }
     return record;
   }
 
@@ -92,8 +97,6 @@ struct EvenRecords {
   /// Reads a list from its code, which is handed to it each time: that may move.
   class Reader {
    public:
-    /// Stands nowhere.
-    Reader() = default;
     /// Before the first record of the list whose code begins there.
     explicit Reader(const uint8_t* code, size_t begin = 0) : at_(begin) {
       as_expected_ = number(code);

@@ -73,6 +73,8 @@ struct Op {
   /// own lane comes on top.
   std::array<uint32_t, kLanes> after{};
 
+  friend bool operator==(const Op&, const Op&) = default;
+
   Slice src() const { return {src_buffer, src_first, count}; }
   Slice dst() const { return {dst_buffer, dst_first, count}; }
 };
@@ -97,6 +99,8 @@ struct Stream {
   uint32_t first = 0;  ///< index in its lane
   uint32_t count = 0;
   uint32_t strands = kInOrder;  ///< index in RankProgram::strands
+
+  friend bool operator==(const Stream&, const Stream&) = default;
 
   bool in_strands() const { return strands != kInOrder; }
 };

@@ -1,10 +1,8 @@
 #include "engine/schedule/packed_list.h"
 
-#include <algorithm>
 #include <array>
-#include <bit>
 
-#include "engine/schedule/even_records.h"
+#include "engine/schedule/packed_records.h"
 #include "engine/schedule/program.h"
 
 namespace ibcoll {
@@ -29,7 +27,7 @@ Value of_byte(uint32_t number, int at) {
   return static_cast<Value>(number >> 8 * at & 0xff);
 }
 
-/// Numbers that change most often come first: which of the first seven do is told in one byte.
+/// Numbers that change most often come first (EvenRecords).
 Record record_of(const Op& op) {
   return {static_cast<uint32_t>(op.peer),
           op.after[0],
@@ -86,54 +84,6 @@ void set(Block& block, const Record& record) {
 
 }  // namespace
 
-class PackedRecords {
- public:
-  /// Of `size` records, of which `at(list, i)` gives number i.
-  PackedRecords(uint32_t size, Record (*at)(const void* list, uint32_t place), const void* list)
-      : size_(size), period_(Code::period_of(size, 1, kLongestPeriod, [&](uint32_t place) {
-          return at(list, place);
-        })) {
-    page_bits_ = static_cast<uint32_t>(
-        std::countr_zero(std::bit_ceil(std::max<uint32_t>(64, kPeriodsOfPage * period_))));
-    std::vector<Record> page(page_records());
-    const auto in_page = [&](uint32_t i) -> const Record& { return page[i]; };
-    for (uint32_t first = 0; first < size; first += page_records()) {
-      pages_.push_back(static_cast<uint32_t>(code_.size()));
-      Code::Writer writer(code_);
-      for (uint32_t i = 0; i < std::min(page_records(), size - first); ++i) {
-        page[i] = at(list, first + i);
-        writer.add(page[i], Code::expected(i, period_, in_page));
-      }
-      writer.end();
-    }
-    code_.shrink_to_fit();
-    pages_.shrink_to_fit();
-  }
-
-  uint32_t size() const { return size_; }
-  uint32_t page_records() const { return uint32_t{1} << page_bits_; }
-  uint32_t page_of(uint32_t place) const { return place >> page_bits_; }
-  size_t memory_bytes() const {
-    return sizeof *this + pages_.capacity() * sizeof(uint32_t) + code_.capacity();
-  }
-
-  /// Reads a page, and gives how many records it has.
-  uint32_t read(uint32_t page, Record* records) const {
-    const uint32_t count = std::min(page_records(), size_ - (page << page_bits_));
-    const auto at = [&](uint32_t i) -> const Record& { return records[i]; };
-    Code::Reader reader(code_.data(), pages_[page]);
-    for (uint32_t i = 0; i < count; ++i)
-      records[i] = reader.next(code_.data(), Code::expected(i, period_, at));
-    return count;
-  }
-
- private:
-  uint32_t size_, period_;
-  uint32_t page_bits_ = 0;       // a page has 2^page_bits_ records, the last one what is left
-  std::vector<uint32_t> pages_;  // where their code begins
-  std::vector<uint8_t> code_;
-};
-
 template <class T>
 PackedList<T>::PackedList() = default;
 template <class T>
@@ -164,15 +114,15 @@ size_t PackedList<T>::memory_bytes() const {
 
 template <class T>
 PackedList<T> PackedList<T>::packed() const {
-  if (is_packed() || plain_.empty()) return *this;
   PackedList list;
+  if (empty()) return list;
+  assert(!is_packed());
   list.packed_ = std::make_shared<const PackedRecords>(
       static_cast<uint32_t>(plain_.size()),
       [](const void* values, uint32_t place) {
         return record_of(static_cast<const T*>(values)[place]);
       },
       plain_.data());
-  if (2 * list.memory_bytes() > plain_.size() * sizeof(T)) return *this;
   return list;
 }
 
@@ -239,6 +189,7 @@ void PackedReader<T>::open_packed(const PackedRecords& packed) {
 
 template <class T>
 const T& PackedReader<T>::in_page(uint32_t place) const {
+  assert(packed_ != nullptr && place < packed_->size());
   const uint32_t number = packed_->page_of(place);
   std::vector<T>& values = pages_->values[number & 1];
   if (uint32_t& known = pages_->numbers[number & 1]; known != number) {
@@ -248,6 +199,8 @@ const T& PackedReader<T>::in_page(uint32_t place) const {
   }
   return values[place & (packed_->page_records() - 1)];
 }
+
+static_assert(PackedReader<Op>::kNear <= PackedRecords::kLeastPage);
 
 template class PackedList<Op>;
 template class PackedList<Stream>;

@@ -9,7 +9,7 @@
 
 namespace ibcoll {
 
-/// A list, told in numbers and packed (EvenRecords).
+/// A list, told in numbers and packed (packed_records.h).
 class PackedRecords;
 
 template <class T>
@@ -24,8 +24,8 @@ class PackedList {
  public:
   class Iterator;
   struct End {};
-  using value_type = T;
 
+  // In packed_list.cc, which is compiled for size.
   PackedList();
   PackedList(const PackedList& other);
   PackedList(PackedList&& other) noexcept;
@@ -35,7 +35,8 @@ class PackedList {
 
   size_t size() const { return is_packed() ? packed_size() : plain_.size(); }
   bool empty() const { return plain_.empty() && !is_packed(); }
-  /// What is at a place. Whoever reads much takes a PackedReader, which keeps pages.
+  /// What is at a place. Of a packed list that takes memory and the time of a page: whoever reads
+  /// much takes a PackedReader, which keeps pages.
   T operator[](size_t place) const;
   T back() const { return (*this)[size() - 1]; }
   /// For loops over all of it. What an iterator points to is gone when it moves on.
@@ -50,7 +51,7 @@ class PackedList {
   void shrink_to_fit() { plain_.shrink_to_fit(); }
 
   bool is_packed() const { return packed_ != nullptr; }
-  /// The same list, packed if that takes less than half of its memory.
+  /// The same list, packed; this one is not.
   PackedList packed() const;
   /// Bytes of memory beside the object.
   size_t memory_bytes() const;
@@ -64,7 +65,7 @@ class PackedList {
 };
 
 /// Reads a list here and there. Of a packed one it keeps the two pages that it came to last, one of
-/// even and one of odd number.
+/// even and one of odd number. For one thread at a time, since reading changes what it keeps.
 template <class T>
 class PackedReader {
  public:

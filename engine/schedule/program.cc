@@ -47,13 +47,13 @@ std::shared_ptr<const RankProgram> pack_lists(std::shared_ptr<const RankProgram>
   bool any = is_long(program->streams) || is_long(program->scratch);
   for (const OpList& lane : program->lanes) any |= is_long(lane);
   if (!any) return program;
-  auto packed = std::make_shared<RankProgram>(*program);
-  const auto pack = [&](auto& list) {
-    if (is_long(list)) list = list.packed();
-  };
-  for (OpList& lane : packed->lanes) pack(lane);
-  pack(packed->streams);
-  pack(packed->scratch);
+  auto packed = std::make_shared<RankProgram>();
+  static_cast<ProgramFacts&>(*packed) = *program;
+  // Long lists are never there twice as they are.
+  const auto take = [&](const auto& from, auto& to) { to = is_long(from) ? from.packed() : from; };
+  for (int lane = 0; lane < kLanes; ++lane) take(program->lanes[lane], packed->lanes[lane]);
+  take(program->streams, packed->streams);
+  take(program->scratch, packed->scratch);
   return packed;
 }
 

@@ -84,15 +84,8 @@ struct AlgorithmOptions {
   friend bool operator==(const AlgorithmOptions&, const AlgorithmOptions&) = default;
 };
 
-/// The program of one rank. Immutable once built; shared by all calls that use it.
-struct RankProgram {
-  RankProgram();
-  RankProgram(const RankProgram& other);
-  RankProgram(RankProgram&& other) noexcept;
-  RankProgram& operator=(const RankProgram& other);
-  RankProgram& operator=(RankProgram&& other) noexcept;
-  ~RankProgram();
-
+/// What a program is beside its long lists.
+struct ProgramFacts {
   Collective collective = Collective::kBarrier;
   std::string algorithm;
   Rank me = 0;
@@ -100,11 +93,6 @@ struct RankProgram {
   /// Of (collective, algorithm, options, shape, format version): equal on all ranks that mean the
   /// same. It travels with messages, so that ranks that chose differently get an error.
   uint64_t hash = 0;
-  std::array<OpList, kLanes> lanes;
-  StreamList streams;            ///< ascending in (lane, first), not overlapping
-  std::vector<Strands> strands;  ///< of those of them that have several
-  /// What each scratch slot holds. Each is written exactly once, then only combined into.
-  BlockList scratch;
   /// Into how many slots each block is cut, on all ranks alike, so that parts of it may go
   /// different ways (CollectiveTraits::cuts). Slot s is part s % cut of block s / cut.
   uint32_t cut = 1;
@@ -112,7 +100,24 @@ struct RankProgram {
   uint32_t last_part = 0;  ///< see TransferPlan
   /// Sends to ranks of its server and gets nothing from them.
   bool sends_locally_only = false;
+  std::vector<Strands> strands;        ///< of those of the streams that have several
   std::shared_ptr<const Graph> graph;  ///< where the collective has one; null: no neighbours
+};
+
+/// The program of one rank. Immutable once built; shared by all calls that use it. What copies and
+/// ends it is in program.cc, which is compiled for size.
+struct RankProgram : ProgramFacts {
+  RankProgram();
+  RankProgram(const RankProgram& other);
+  RankProgram(RankProgram&& other) noexcept;
+  RankProgram& operator=(const RankProgram& other);
+  RankProgram& operator=(RankProgram&& other) noexcept;
+  ~RankProgram();
+
+  std::array<OpList, kLanes> lanes;
+  StreamList streams;  ///< ascending in (lane, first), not overlapping
+  /// What each scratch slot holds. Each is written exactly once, then only combined into.
+  BlockList scratch;
 
   const OpList& lane(Lane which) const { return lanes[static_cast<int>(which)]; }
   uint32_t send_slots(const Shape& shape) const {
@@ -132,13 +137,17 @@ struct RankProgram {
   /// Slots have places and lengths of their own, though blocks have one length: those of a
   /// broadcast are one block's, and follow from their numbers.
   bool has_uneven_slots() const { return cut > 1 && collective != Collective::kBcast; }
+  /// Slots have places and lengths of their own, which receivers tell senders.
+  bool tells_places() const {
+    return is_unequal(collective) || has_graph(collective) || has_uneven_slots();
+  }
   size_t size() const { return lanes[0].size() + lanes[1].size() + lanes[2].size(); }
   /// Bytes of memory it occupies.
   size_t memory_bytes() const;
 };
 
-/// The same program with those of its lanes packed that have more than `longest` operations
-/// (OpList).
+/// The same program with those of its lists packed (PackedList) that have more than `longest`
+/// entries.
 std::shared_ptr<const RankProgram> pack_lists(std::shared_ptr<const RankProgram> program,
                                               size_t longest);
 

@@ -98,7 +98,7 @@ class Rehearsal {
     Rank rank;
     int lane;
     uint32_t item;
-    const Op& op;
+    Op op;
     VectorClock start;  // what its start knows
   };
   Status start_next(Rank rank, int lane);

@@ -123,7 +123,7 @@ class Clockwork {
     Rank rank;
     int lane;
     uint32_t item;
-    const Op& op;
+    Op op;
     double time;    // when it can by its own rank's doing
     double open;    // when its peers are ready, too
     double blocks;  // it moves

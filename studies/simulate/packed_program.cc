@@ -40,12 +40,12 @@ PackedItem::PackedItem(const Op& op, const std::array<uint32_t, kLanes>& after, 
                  static_cast<uint32_t>(ibcoll::copies(op)) << 7 |
                  static_cast<uint32_t>(sends_token) << 8 | static_cast<uint32_t>(op.exposure) << 16,
              static_cast<uint32_t>(op.peer),
-             op.threshold,
              op.step,
              after[0],
              after[1],
              after[2],
              static_cast<uint32_t>(bytes),
+             op.threshold,
              static_cast<uint32_t>(bytes >> 32)} {}
 
 PackedProgram Packer::pack(const RankProgram& program) {

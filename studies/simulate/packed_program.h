@@ -17,8 +17,8 @@ namespace ibcoll::sim {
 /// An item as the simulator needs it: the fields of its operation, and the bytes that it moves.
 class PackedItem {
  public:
-  /// Seven numbers that go on evenly from item to item, and the two halves of the bytes.
-  using Records = EvenRecords<9, 2>;
+  /// Numbers that go on evenly from item to item, and the two halves of the bytes (6 and 8).
+  using Records = EvenRecords<9, 1u << 6 | 1u << 8>;
 
   PackedItem() = default;
   PackedItem(const Op& op, const std::array<uint32_t, kLanes>& after, bool sends_token,
@@ -33,12 +33,12 @@ class PackedItem {
   bool sends_token() const { return (words_[0] & 1 << 8) != 0; }
   uint8_t exposure() const { return static_cast<uint8_t>(words_[0] >> 16); }
   int32_t peer() const { return static_cast<int32_t>(words_[1]); }
-  uint32_t threshold() const { return words_[2]; }
-  uint32_t step() const { return words_[3]; }
+  uint32_t threshold() const { return words_[7]; }
+  uint32_t step() const { return words_[2]; }
   /// Of another lane or its own: so many items come before it.
-  uint32_t after(int lane) const { return words_[4 + lane]; }
+  uint32_t after(int lane) const { return words_[3 + lane]; }
   /// Of puts and copies.
-  uint64_t bytes() const { return words_[7] | uint64_t{words_[8]} << 32; }
+  uint64_t bytes() const { return words_[6] | uint64_t{words_[8]} << 32; }
   const Records::Record& words() const { return words_; }
 
  private:

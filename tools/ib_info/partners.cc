@@ -25,8 +25,7 @@ class Reader {
       partners_.call.unpacked +=
           OpReader::bytes_for(lane) + StreamReader::bytes_for(program_.streams);
     }
-    if (is_unequal(program_.collective) || has_graph(program_.collective) ||
-        program_.has_uneven_slots())
+    if (program_.tells_places())
       partners_.call.unpacked += OpReader::bytes_for(program_.lane(Lane::kRecv));
     partners_.call.peers = static_cast<uint64_t>(
         std::count(partners_.connected.begin(), partners_.connected.end(), true));

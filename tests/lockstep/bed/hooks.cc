@@ -99,7 +99,7 @@ std::span<const NarrowLimit> narrow_limits() {
       {"kYieldNs", {0, 1000}},
       // The loopback's queues.
       {"kEntriesInUse", {1, 3}},
-      // Operations of lanes that are not packed.
+      // Entries of lists of programs that are not packed.
       {"kLongestPlain", {0, 5}},
   };
   return all;
