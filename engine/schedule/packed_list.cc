@@ -8,15 +8,7 @@
 namespace ibcoll {
 namespace {
 
-/// As many numbers as an operation has; what has fewer leaves the others 0, which costs nothing.
-using Code = EvenRecords<11>;
-using Record = Code::Record;
-
-/// A period that is looked for at most: the operations that a step has for each peer, of some
-/// peers.
-constexpr uint32_t kLongestPeriod = 64;
-/// Of a page the first two periods are packed less well.
-constexpr uint32_t kPeriodsOfPage = 8;
+using Record = PackedRecords::Record;
 
 template <class Value>
 constexpr uint32_t byte(Value value, int at) {
