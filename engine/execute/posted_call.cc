@@ -1,4 +1,5 @@
 #include "engine/execute/posted_call.h"
+
 namespace ibcoll {
 
 void PostedCall::skip(uint32_t operations) {
