@@ -8,7 +8,7 @@
 namespace ibcoll {
 namespace {
 
-using Record = PackedRecords::Record;
+using PackedRecord = PackedRecords::Record;
 
 template <class Value>
 constexpr uint32_t byte(Value value, int at) {
@@ -20,7 +20,7 @@ Value of_byte(uint32_t number, int at) {
 }
 
 /// Numbers that change most often come first (EvenRecords).
-Record record_of(const Op& op) {
+PackedRecord record_of(const Op& op) {
   return {static_cast<uint32_t>(op.peer),
           op.after[0],
           op.after[1],
@@ -34,7 +34,7 @@ Record record_of(const Op& op) {
               byte(op.relaxed, 1) | byte(op.exposure, 2),
           op.threshold};
 }
-void set(Op& op, const Record& record) {
+void set(Op& op, const PackedRecord& record) {
   const uint32_t kinds = record[8], flags = record[9];
   op.peer = static_cast<int32_t>(record[0]);
   op.after = {record[1], record[2], record[3]};
@@ -55,10 +55,10 @@ void set(Op& op, const Record& record) {
   op.threshold = record[10];
 }
 
-Record record_of(const Stream& stream) {
+PackedRecord record_of(const Stream& stream) {
   return {stream.first, stream.count, stream.strands, byte(stream.lane, 0) | byte(stream.once, 1)};
 }
-void set(Stream& stream, const Record& record) {
+void set(Stream& stream, const PackedRecord& record) {
   stream.first = record[0];
   stream.count = record[1];
   stream.strands = record[2];
@@ -66,10 +66,10 @@ void set(Stream& stream, const Record& record) {
   stream.once = of_byte<bool>(record[3], 1);
 }
 
-Record record_of(const Block& block) {
+PackedRecord record_of(const Block& block) {
   return {static_cast<uint32_t>(block.origin), static_cast<uint32_t>(block.target)};
 }
-void set(Block& block, const Record& record) {
+void set(Block& block, const PackedRecord& record) {
   block.origin = static_cast<Rank>(record[0]);
   block.target = static_cast<Rank>(record[1]);
 }
@@ -145,7 +145,7 @@ struct PackedReader<T>::Pages {
   static constexpr uint32_t kNone = ~uint32_t{0};
   std::array<uint32_t, 2> numbers{kNone, kNone};
   std::array<std::vector<T>, 2> values;
-  std::vector<Record> records;  // of the page that is read
+  std::vector<PackedRecord> records;  // of the page that is read
 };
 
 template <class T>
@@ -164,7 +164,7 @@ PackedReader<T>::~PackedReader() = default;
 template <class T>
 size_t PackedReader<T>::bytes_for(const PackedList<T>& list) {
   if (!list.is_packed()) return 0;
-  return sizeof(Pages) + list.packed_->page_records() * (2 * sizeof(T) + sizeof(Record));
+  return sizeof(Pages) + list.packed_->page_records() * (2 * sizeof(T) + sizeof(PackedRecord));
 }
 
 template <class T>
