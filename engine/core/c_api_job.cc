@@ -66,7 +66,11 @@ ibcoll_status make_context(Bootstrap& bootstrap, const ContextOptions& options,
     bootstrap.abort({bootstrap.rank(), context.error().code, context.error().message});
     return report(context.error());
   }
-  (*context)->executor().serve_host(host);  // the progress thread looks at it
+  {
+    // A progress thread that helps peers looks at it.
+    const EntryGuard::Entry entry((*context)->threads().guard());
+    (*context)->executor().serve_host(host);
+  }
   if (const Status threads =
           (*context)->threads().use(options.several_threads, options.progress_thread);
       !threads) {

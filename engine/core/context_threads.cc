@@ -3,11 +3,12 @@
 namespace ibcoll {
 
 Status ContextThreads::use(bool several, bool progress_thread) {
-  if (several || progress_thread) {
+  const bool thread = progress_thread || helps_peers_;
+  if (several || thread) {
     if (!waits_) waits_ = std::make_unique<SharedWaits>(executor_);
     waits_->set_one_calls(!several);
-    if (progress_thread) IBCOLL_TRY(waits_->start_progress_thread());
-    if (!progress_thread) waits_->stop_progress_thread();
+    if (thread) IBCOLL_TRY(waits_->start_progress_thread(!progress_thread));
+    if (!thread) waits_->stop_progress_thread();
     guard_.share(waits_.get(), several);
     executor_.share(waits_.get());
   } else if (waits_) {
@@ -16,7 +17,13 @@ Status ContextThreads::use(bool several, bool progress_thread) {
     executor_.share(nullptr);
     waits_.reset();
   }
+  has_progress_thread_ = progress_thread;
   return {};
+}
+
+Status ContextThreads::help_peers() {
+  helps_peers_ = true;
+  return use(guard_.lets_several_in(), has_progress_thread_);
 }
 
 Result<ArrivalDescriptor*> ContextThreads::descriptor() {
@@ -27,6 +34,7 @@ Result<ArrivalDescriptor*> ContextThreads::descriptor() {
 }
 
 void ContextThreads::stop() {
+  helps_peers_ = false;
   (void)use(false, false);  // stopping can't fail
   descriptor_.reset();
 }

@@ -24,7 +24,11 @@ class ContextThreads {
   /// Whether several threads may call at a time, and whether a thread of the engine's own makes
   /// progress. With either, every use of the context stands inside an Entry. With nobody inside.
   Status use(bool several, bool progress_thread);
-  bool has_progress_thread() const { return waits_ && waits_->has_progress_thread(); }
+  /// From now on until stop() there is a progress thread for peers that need this rank's help with
+  /// their connections, whatever use() says.
+  Status help_peers();
+  /// Whether there is one that makes progress of calls.
+  bool has_progress_thread() const { return has_progress_thread_; }
   /// Readable when something may have moved; made when it is first asked for.
   Result<ArrivalDescriptor*> descriptor();
   /// A call has been started that may not have finished.
@@ -39,6 +43,7 @@ class ContextThreads {
   Executor& executor_;
   Bell& bell_;
   EntryGuard guard_;
+  bool helps_peers_ = false, has_progress_thread_ = false;
   std::unique_ptr<SharedWaits> waits_;  ///< null: one thread, and no other
   std::unique_ptr<ArrivalDescriptor> descriptor_;
 };

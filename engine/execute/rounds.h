@@ -40,6 +40,10 @@ class Rounds {
   }
   /// Whether mails may make calls, and so rounds needed.
   bool listen() const { return runs_.are_there(); }
+  /// Whether peers may need some while this rank has nothing under way, for their connections.
+  bool help_peers() const {
+    return services_.network != nullptr && services_.network->needs_polls();
+  }
   /// Whether the bell rings for what arrives from now on.
   bool can_be_woken(Bell& bell) {
     return services_.network == nullptr || services_.network->wake_on_arrival(bell);

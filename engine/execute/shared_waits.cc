@@ -1,8 +1,10 @@
 #include "engine/execute/shared_waits.h"
 
 #include <algorithm>
+#include <chrono>
 #include <new>
 #include <system_error>
+#include <utility>
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
@@ -16,6 +18,8 @@ namespace {
 
 /// A thread that waits so long may be the last one of the process that could call.
 constexpr int64_t kStuckNs = 100'000'000;
+/// A program that has made no call for so long may make none for long.
+constexpr std::chrono::milliseconds kAway{10};
 
 }  // namespace
 
@@ -113,7 +117,12 @@ bool SharedWaits::over(const Waiting& waiting) const {
   if (waiting.completion != nullptr) {
     return waiting.completion->done || (waiting.until_ns != 0 && now_ns() >= waiting.until_ns);
   }
-  return !services_.rounds.are_needed() && !services_.rounds.listen();
+  return !helper_is_needed() && !services_.rounds.help_peers();
+}
+
+/// Whether there is something for the progress thread to do at once.
+bool SharedWaits::helper_is_needed() const {
+  return !for_peers_ && (services_.rounds.are_needed() || services_.rounds.listen());
 }
 
 bool SharedWaits::somebody_waits() const {
@@ -165,7 +174,7 @@ void SharedWaits::see_to_keeper() {
   for (Waiting* waiting : waiting_) {
     if (!over(*waiting)) return wake(*waiting);
   }
-  if (helper_runs_ && !over(helper_)) wake(helper_);
+  if (helper_runs_ && helper_is_needed() && !services_.end.has_come()) wake(helper_);
 }
 
 void SharedWaits::leave() {
@@ -182,6 +191,8 @@ bool SharedWaits::take_over(Waiting& waiting) {
     const bool awake = keeper_->where == Waiting::Where::kAwake;
     if (awake && keeper_ != &helper_) return false;
     if (!awake) end_sleep(services_.bell);  // what that one has announced
+    // It is to see when the program is away again, for which nobody rings.
+    if (keeper_ == &helper_ && services_.rounds.help_peers()) wake(helper_);
   }
   keeper_ = &waiting;
   return true;
@@ -237,8 +248,14 @@ void SharedWaits::set_one_calls(bool one) {
   turns_.give();
 }
 
-Status SharedWaits::start_progress_thread() {
-  if (thread_.joinable()) return {};
+Status SharedWaits::start_progress_thread(bool for_peers) {
+  if (thread_.joinable()) {
+    turns_.take();
+    for_peers_ = for_peers;
+    leave();
+    return {};
+  }
+  for_peers_ = for_peers;
   helper_runs_ = true;
   try {
     thread_ = quiet_thread([this] { run_progress_thread(); });
@@ -258,11 +275,25 @@ void SharedWaits::stop_progress_thread() {
   thread_.join();
 }
 
+/// Whether no call has been made since this was asked last.
+bool SharedWaits::program_is_away() { return std::exchange(entries_seen_, entries_) == entries_; }
+
+/// Where peers may need help, nobody else sees when the program has gone away.
+void SharedWaits::rest_helper() {
+  if (!services_.rounds.help_peers()) return rest(helper_);
+  wake_finished();
+  helper_.where = Waiting::Where::kAtRest;
+  turns_.nap(helper_.place, kAway);
+  helper_.where = Waiting::Where::kAwake;
+}
+
 void SharedWaits::run_progress_thread() {
   turns_.take();
+  entries_seen_ = entries_;
   while (helper_runs_) {
-    if (keeper_ != nullptr || over(helper_) || somebody_waits()) {
-      rest(helper_);
+    if (keeper_ != nullptr || over(helper_) || somebody_waits() ||
+        (!program_is_away() && !helper_is_needed())) {
+      rest_helper();
       continue;
     }
     keeper_ = &helper_;

@@ -20,7 +20,9 @@ class Executor;
 /// the keeper sleeps is the keeper from then on, so that peers need not ring for one that polls.
 ///
 /// The progress thread, if there is one, is the keeper while no other thread waits and calls are
-/// under way. It never spins.
+/// under way. It never spins. One that is there for peers only, who may need this rank's help, is
+/// the keeper once the program has made no call for a while: not at once, for it would be woken
+/// after each call.
 class SharedWaits {
  public:
   explicit SharedWaits(const Executor& executor);
@@ -29,7 +31,10 @@ class SharedWaits {
   SharedWaits& operator=(const SharedWaits&) = delete;
 
   // A call of the program, by whichever thread, is between these two.
-  void enter() { turns_.take(); }
+  void enter() {
+    turns_.take();
+    ++entries_;
+  }
   void leave();
 
   /// Until the completion is done, or that time (now_ns()) has come, if it is not 0; inside a call.
@@ -40,9 +45,9 @@ class SharedWaits {
   /// other call, as peers that wait for one are told; with several threads that is known only where
   /// the process has no other one.
   void set_one_calls(bool one);
-  Status start_progress_thread();
+  /// `for_peers`: only for these; it may be there already, for another purpose.
+  Status start_progress_thread(bool for_peers);
   void stop_progress_thread();
-  bool has_progress_thread() const { return thread_.joinable(); }
 
  private:
   /// A thread that waits; the progress thread waits for no completion.
@@ -62,6 +67,7 @@ class SharedWaits {
 
   bool over(const Waiting& waiting) const;
   bool somebody_waits() const;
+  bool helper_is_needed() const;
   bool nobody_else_calls(const Waiting& waiting) const;
   void rest(Waiting& waiting);
   void wake(Waiting& waiting);
@@ -71,6 +77,8 @@ class SharedWaits {
   bool take_over(Waiting& waiting);
   void keep(Waiting& waiting, Idling& idling);
   void stop_waiting(Waiting& waiting);
+  bool program_is_away();
+  void rest_helper();
   void run_progress_thread();
 
   const WaitServices& services_;
@@ -83,8 +91,9 @@ class SharedWaits {
   size_t calls_ = 0;     ///< and how many calls were under way
   uint32_t rounds_ = 0;  ///< since somebody has looked for reasons why a wait may never end
   std::vector<PostedCall*> looked_after_;
-  Waiting helper_;  ///< the progress thread
-  bool helper_runs_ = false;
+  Waiting helper_;                           ///< the progress thread
+  uint32_t entries_ = 0, entries_seen_ = 0;  ///< calls so far; as the progress thread has seen them
+  bool helper_runs_ = false, for_peers_ = false;
   bool one_calls_ = false;
   std::thread thread_;
 };

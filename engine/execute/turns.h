@@ -1,6 +1,7 @@
 #pragma once
 /// Who of a context's threads may touch its engine: one at a time, in the order they came.
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
@@ -25,6 +26,7 @@ class Turns {
     friend class Turns;
     std::condition_variable come_;
     Place* next_ = nullptr;
+    bool in_line_ = false;
     bool has_turn_ = false;
   };
 
@@ -42,7 +44,9 @@ class Turns {
   void let_others_in();
   /// Gives the turn, and rests until somebody has called recall() and the turn has come.
   void rest(Place& place);
-  /// Puts a thread that rests, or is about to, in line. Once a rest.
+  /// The same, but stands in line by itself once so much time has passed.
+  void nap(Place& place, std::chrono::nanoseconds longest);
+  /// Puts a thread that rests or naps, or is about to, in line. Once a rest.
   void recall(Place& place);
 
  private:

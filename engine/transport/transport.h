@@ -159,6 +159,13 @@ class NetworkTransport {
   /// once more after this call, then sleep. False: this network can't do that, sleep shortly.
   virtual bool wake_on_arrival(Bell&) { return false; }
 
+  /// Whether peers may wait for this rank to poll although it is in no call: each connection that
+  /// is closed for another takes both ends.
+  virtual bool needs_polls() const { return false; }
+  /// How many connections each rank of the job may have at a time, the same on all ranks; 0: any
+  /// number.
+  virtual uint32_t max_connections() const { return 0; }
+
   /// The first bad completion: which peer, and why.
   virtual std::optional<Failure> failure() const = 0;
   virtual const TransportCounters& counters() const = 0;

@@ -25,7 +25,9 @@ IBCOLL_API ibcoll_status ibcoll_set_thread_level(ibcoll_context* context,
 /** 1: a thread of the library's own, in which all signals are blocked, makes progress of the calls
  * under way whenever no call of the program waits, so that they advance while the program computes;
  * 0: none does (the default, unless IBCOLL_PROGRESS_THREAD says otherwise). It sleeps while nothing
- * arrives. The thread level stays what it is. Local. IBCOLL_ERR_INVALID while another thread of the
+ * arrives. The thread level stays what it is. Where connections between servers are limited
+ * (IBCOLL_MAX_CONNECTIONS) there is one in any case, which helps peers while the program makes no
+ * calls. Local. IBCOLL_ERR_INVALID while another thread of the
  * program is in a call, which nothing else may begin meanwhile; IBCOLL_ERR_SYSTEM where the system
  * gives no thread: all stays as it was. */
 IBCOLL_API ibcoll_status ibcoll_set_progress_thread(ibcoll_context* context, int on);
