@@ -6,7 +6,12 @@ namespace ibcoll::ucx {
 namespace {
 
 Result<std::unique_ptr<NetworkTransport>> open(const NetworkSetup& setup) {
-  return create_transport(setup.bootstrap, setup.machines, TransportOptions::from_environment());
+  Result<TransportOptions> options = TransportOptions::from_environment();
+  if (options && setup.most_connections() != 0)
+    options = fail(ErrorCode::kInvalidArgument,
+                   "IBCOLL_MAX_CONNECTIONS={}: connections of UCX can't be limited",
+                   setup.max_connections);
+  return create_transport(setup.bootstrap, setup.machines, options);
 }
 
 Result<std::string> usable_port() {

@@ -155,6 +155,15 @@ inline constexpr Variable kVariables[] = {
      .help = "How many memory registrations a rank keeps for buffers between calls.",
      .high = 1 << 20},
     {.group = VariableGroup::kTransports,
+     .name = "IBCOLL_MAX_CONNECTIONS",
+     .type = VariableType::kInteger,
+     .default_value = "0",
+     .help = "How many connections to ranks of other servers a rank has at a time. If it needs "
+             "more, the connection that was used least recently is closed, and made again when it "
+             "is needed (docs/scale.md). Each rank may have a limit of its own; if one has a "
+             "limit, all ranks have a progress thread. 0: no limit.",
+     .high = 1 << 20},
+    {.group = VariableGroup::kTransports,
      .name = "IBCOLL_LOOPBACK_PLACING",
      .type = VariableType::kChoice,
      .default_value = "auto",

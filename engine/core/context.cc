@@ -51,6 +51,8 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
   IBCOLL_ASSIGN(self->world_, self->groups_.create(std::move(everybody)));
   self->job_->start_clock().end(StartPhase::kWorld);
   IBCOLL_TRY(bootstrap.barrier());
+  const NetworkTransport* const network = self->job_->network();
+  if (network != nullptr && network->needs_polls()) IBCOLL_TRY(self->threads_.help_peers());
   self->job_->start_clock().end(StartPhase::kBarrier);
   return self;
 }
@@ -80,6 +82,7 @@ GroupServices Context::group_services() {
 void Context::open_plans(const ContextOptions& options) {
   plan_sources_.eager_bytes = job_->eager_bytes();
   plan_sources_.messages_cost_cores = job_->messages_cost_cores();
+  if (job_->network() != nullptr) plan_sources_.connections = job_->network()->max_connections();
   std::optional<topology::Fabric> fabric = job_->take_fabric();
   if (!fabric) return;
   plan_sources_.transfers.emplace(

@@ -41,6 +41,8 @@ Result<ContextOptions> ContextOptions::from_environment(const std::optional<Shap
   IBCOLL_ASSIGN(const std::string threads, config_choice("IBCOLL_THREADS"));
   options.several_threads = threads == "multiple";
   IBCOLL_ASSIGN(options.progress_thread, config_bool("IBCOLL_PROGRESS_THREAD"));
+  IBCOLL_ASSIGN(const int64_t connections, config_integer("IBCOLL_MAX_CONNECTIONS"));
+  options.max_connections = static_cast<uint32_t>(connections);
   IBCOLL_ASSIGN(const int64_t seed, config_integer("IBCOLL_LOOPBACK_SEED"));
   options.loopback_seed = static_cast<uint64_t>(seed);
   IBCOLL_ASSIGN(const std::string check, config_choice("IBCOLL_CHECK"));

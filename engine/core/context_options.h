@@ -42,6 +42,7 @@ struct ContextOptions {
   std::string programs;       ///< directory of schedules that become algorithms; empty: none
   bool several_threads = false;       ///< may call at a time (C interface)
   bool progress_thread = false;       ///< there is one (C interface)
+  uint32_t max_connections = 0;       ///< between servers, of a rank at a time; 0: any number
   uint64_t loopback_seed = 0;         ///< not 0: the loopback reorders and delays what it may
   CheckMode check = CheckMode::kOff;  ///< of the bytes of all calls; rank 0's counts
 

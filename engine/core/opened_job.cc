@@ -114,10 +114,10 @@ Status OpenedJob::open_local(const ContextOptions& options, const std::vector<in
 
 Status OpenedJob::open_network(const ContextOptions& options, const JobStart& start) {
   const std::vector<WatchedProcess> processes = processes_at(machine_board_.places());
-  IBCOLL_ASSIGN(network_,
-                ibcoll::open_network({bootstrap_, shape(), machine_board_.bells().all(), processes,
-                                      start.machines.numbers, options.loopback_seed},
-                                     options.transport));
+  IBCOLL_ASSIGN(network_, ibcoll::open_network({bootstrap_, shape(), machine_board_.bells().all(),
+                                                processes, start.machines.numbers,
+                                                options.loopback_seed, options.max_connections},
+                                               options.transport));
   IBCOLL_ASSIGN(eager_bytes_,
                 start.agreed_eager_bytes(longest_eager(max_mail_data(*network()),
                                                        static_cast<size_t>(bootstrap_.size()))));

@@ -21,6 +21,8 @@ struct PlanSources {
   int64_t eager_bytes = 0;
   /// Whether messages between servers cost cores' time, so that fewer are better.
   bool messages_cost_cores = false;
+  /// Connections that each rank may have at a time to ranks of other servers; 0: any number.
+  uint32_t connections = 0;
 
   /// Of programs that are kept. One for a hundred thousand ranks takes four megabytes at
   /// most.

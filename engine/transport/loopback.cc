@@ -12,6 +12,7 @@
 
 #include "engine/base/config.h"
 #include "engine/base/pages.h"
+#include "engine/transport/connection_slots.h"
 #include "engine/transport/loopback_placer.h"
 #include "engine/transport/loopback_queue.h"
 #include "engine/transport/loopback_wire.h"
@@ -60,25 +61,31 @@ class Delivery {
   size_t turn_ = 0;
 };
 
-class Loopback final : public NetworkTransport {
+class Loopback final : public NetworkTransport, ConnectionSlots::Network {
  public:
-  Loopback(Bootstrap& bootstrap, Wire wire, Placer placer, bool bounce, uint64_t seed)
+  /// `connections`: how many it may have at a time; 0: any number. `fewest`: on any rank.
+  Loopback(Bootstrap& bootstrap, Wire wire, Placer placer, bool bounce, uint64_t seed,
+           uint32_t connections, uint32_t fewest)
       : bootstrap_(bootstrap),
         wire_(std::move(wire)),
         placer_(std::move(placer)),
         delivery_(seed, bootstrap.rank()),
         posted_(static_cast<size_t>(bootstrap.size())),
         ready_((posted_.size() + 63) / 64),
-        bounce_(bounce) {
+        bounce_(bounce),
+        max_connections_(fewest) {
     handed_out_.reserve(posted_.size() * Wire::kMails);
     if (bounce || seed != 0)
       queue_ = std::make_unique<SendQueue>(wire_, bounce ? nullptr : &placer_, failure_, seed);
+    ConnectionSlots::Network& network = *this;
+    if (connections != 0) slots_.emplace(wire_.me(), wire_.ranks(), connections, network);
   }
 
   /// Where processes write into each other's memory, as they do unless the kernel forbids that.
   static NetworkMemory memory(const NetworkLoad& load) {
     NetworkMemory memory;
-    memory.queue_pairs = load.connections;
+    memory.queue_pairs = load.open(load.outside);
+    memory.max_connections = static_cast<uint32_t>(load.limit(load.outside));
     memory.items = {
         // Half of what it shares with each. Ranks send it mails as it sends them.
         {.part = MemoryPart::kQueuePairs,
@@ -136,7 +143,7 @@ class Loopback final : public NetworkTransport {
                                 wire_.me(), peer, bytes.size(), kMaxMailBytes)});
     }
     const bool broken = failure_.present();
-    if (!broken && refused_for_no_reason(Room::kMail)) return false;
+    if (!broken && (!may_send(peer) || refused_for_no_reason(Room::kMail))) return false;
     if (!broken && !(queue_ ? queue_->post_mail(peer, bytes) : deliver_mail(peer, bytes)))
       return false;
     count(peer, data_bytes, broken);
@@ -148,9 +155,10 @@ class Loopback final : public NetworkTransport {
     handed_out_.clear();
     if (queue_) queue_->progress();
     const size_t arrived = receive(arrivals);
+    const bool again = slots_ && advance_connections();
     // What is still to do must not wait until a peer rings.
     const bool more = std::any_of(ready_.begin(), ready_.end(), [](uint64_t w) { return w != 0; });
-    if (more) ring(wire_.bell(wire_.me()));
+    if (more || again) ring(wire_.bell(wire_.me()));
     return arrived;
   }
 
@@ -166,8 +174,14 @@ class Loopback final : public NetworkTransport {
     if (queue_) queue_->abandon();
   }
   bool wake_on_arrival(Bell&) override { return true; }  // whoever delivers rings the bell
+  bool needs_polls() const override { return slots_.has_value(); }
+  uint32_t max_connections() const override { return max_connections_; }
   std::optional<Failure> failure() const override { return failure_.get(); }
   const TransportCounters& counters() const override { return counters_; }
+  std::vector<NamedCounter> details() const override {
+    if (!slots_) return {};
+    return {{"connections_closed", slots_->closed()}};
+  }
 
   Status close() override {
     IBCOLL_TRY(wait([this] { return !queue_ || !queue_->busy(); }));
@@ -191,6 +205,33 @@ class Loopback final : public NetworkTransport {
 
   static size_t index(Rank rank) { return static_cast<size_t>(rank); }
 
+  void wake() override { ring(wire_.bell(wire_.me())); }
+  bool has_arrived(Rank peer) override { return completed(peer) == posted(peer); }
+  bool tell(Rank peer, ConnectionSlots::Word word) override {
+    Post post;
+    post.delivers = true;
+    post.entry = {Kind::kWord, static_cast<uint32_t>(word)};
+    if (!(queue_ ? queue_->post(peer, post) : place_and_deliver(peer, post))) return false;
+    ++posted_[index(peer)].posted;
+    return true;
+  }
+  bool may_send(Rank peer) { return !slots_ || slots_->may_send(peer); }
+  bool advance_connections() {
+    if (failure_.present()) return false;
+    const bool again = slots_->advance();
+    counters_.connections = slots_->taken();
+    return again;
+  }
+  void take_word(Rank peer, uint32_t word) {
+    if (slots_ && slots_->heard(peer, static_cast<ConnectionSlots::Word>(word))) return;
+    make_no_sense(peer);
+  }
+  void make_no_sense(Rank peer) {
+    failure_.set(
+        {wire_.me(), ErrorCode::kInternal,
+         fmt::format("rank {} got something of rank {} without a connection", wire_.me(), peer)});
+  }
+
   bool put_all(Rank peer, Segments segments, const MemoryKey& source_key, RemoteAddress target,
                uint64_t immediate) {
     Post post;
@@ -204,7 +245,8 @@ class Loopback final : public NetworkTransport {
     }
     // Like a queue pair in its error state: takes everything, does nothing.
     const bool broken = failure_.present();
-    if (!broken && refused_for_no_reason(post.bytes == 0 ? Room::kSignal : Room::kPut))
+    if (!broken &&
+        (!may_send(peer) || refused_for_no_reason(post.bytes == 0 ? Room::kSignal : Room::kPut)))
       return false;
     if (!broken && !(queue_ ? queue_->post(peer, post) : place_and_deliver(peer, post)))
       return false;
@@ -224,7 +266,10 @@ class Loopback final : public NetworkTransport {
   void count(Rank peer, size_t bytes, bool broken) {
     Posted& state = posted_[index(peer)];
     ++state.posted;
-    connect(state);
+    if (!slots_)
+      connect(state);
+    else if (!broken)
+      slots_->sent(peer);
     if (broken || bytes == kUncounted) return;
     if (!state.used) ++counters_.queue_pairs;
     state.used = true;
@@ -284,7 +329,7 @@ class Loopback final : public NetworkTransport {
   /// True if there is nothing left of that peer.
   bool take_from(Rank peer, std::span<Arrival> arrivals, size_t& arrived) {
     bool empty = false;
-    connect(posted_[index(peer)]);
+    if (!slots_) connect(posted_[index(peer)]);
     for (uint32_t left = delivery_.entries_of_peer(); left > 0 && arrived < arrivals.size();
          --left) {
       const std::optional<Entry> entry = wire_.pop(peer);
@@ -292,6 +337,11 @@ class Loopback final : public NetworkTransport {
         empty = true;
         break;
       }
+      if (entry->kind == Kind::kWord) {
+        take_word(peer, entry->value);
+        continue;
+      }
+      if (slots_ && !slots_->received(peer)) make_no_sense(peer);
       if (entry->kind == Kind::kData) {
         wire_.end_data(peer, place_arrived(wire_.data_of(peer)));
         continue;
@@ -342,7 +392,9 @@ class Loopback final : public NetworkTransport {
   std::vector<Rank> handed_out_;  ///< senders of the mails that the last poll handed out
   TransportCounters counters_;
   const bool bounce_;
-  std::unique_ptr<SendQueue> queue_;  ///< last: its thread uses what is above
+  const uint32_t max_connections_;
+  std::optional<ConnectionSlots> slots_;  ///< none: as many connections as are used
+  std::unique_ptr<SendQueue> queue_;      ///< last: its thread uses what is above
 };
 
 }  // namespace
@@ -368,19 +420,23 @@ Result<std::unique_ptr<NetworkTransport>> create_loopback(Bootstrap& bootstrap,
   IBCOLL_ASSIGN(Placer placer, Placer::create(bootstrap, processes));
   struct Told {
     bool unreadable, works, direct, bounce;
+    uint32_t connections;
   };
   const LoopbackOptions options = wanted.value_or(LoopbackOptions{});
-  const Told mine{!wanted, placer.works(), options.placing == Placing::kDirect,
-                  options.placing == Placing::kBounce ||
-                      (options.placing == Placing::kAuto && !placer.works())};
+  const Told mine{
+      !wanted, placer.works(), options.placing == Placing::kDirect,
+      options.placing == Placing::kBounce || (options.placing == Placing::kAuto && !placer.works()),
+      options.connections};
   std::vector<Told> all(bells.size());
   IBCOLL_TRY(bootstrap.allgather(&mine, sizeof mine, all.data()));
   if (!wanted) return tl::unexpected<Error>(wanted.error());
   // All ranks place data in the same way: as the most restricted one can.
   bool bounce = false, direct = false;
+  uint32_t fewest = 0;
   for (const Told& told : all) {
     bounce |= told.bounce;
     direct |= told.direct;
+    fewest = least_limit(fewest, told.connections);
   }
   for (size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank].unreadable)
@@ -392,8 +448,10 @@ Result<std::unique_ptr<NetworkTransport>> create_loopback(Bootstrap& bootstrap,
     }
   }
   IBCOLL_ASSIGN(Wire wire, Wire::create(bootstrap, bells, bounce));
+  const uint32_t connections =
+      fewest != 0 && options.connections == 0 ? UINT32_MAX : options.connections;
   return std::make_unique<Loopback>(bootstrap, std::move(wire), std::move(placer), bounce,
-                                    options.seed);
+                                    options.seed, connections, fewest);
 }
 
 namespace {
@@ -403,8 +461,9 @@ Result<std::unique_ptr<NetworkTransport>> open_loopback(const NetworkSetup& setu
     return fail(ErrorCode::kUnsupported,
                 "the loopback joins emulated servers of one machine; these ranks run on several");
   }
-  return create_loopback(setup.bootstrap, setup.bells, setup.processes,
-                         loopback_options_from_environment(setup.loopback_seed));
+  Result<LoopbackOptions> options = loopback_options_from_environment(setup.loopback_seed);
+  if (options) options->connections = setup.most_connections();
+  return create_loopback(setup.bootstrap, setup.bells, setup.processes, options);
 }
 
 }  // namespace

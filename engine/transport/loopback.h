@@ -26,6 +26,8 @@ struct LoopbackOptions {
   /// order before its signal (reading the source that late), completes late, delivers in bursts and
   /// out of order across peers, says "no room" without reason, hands out little a poll.
   uint64_t seed = 0;
+  /// This rank has at most so many connections at a time (ConnectionSlots); 0: any number.
+  uint32_t connections = 0;
 };
 
 /// As IBCOLL_LOOPBACK_PLACING says, with that seed.

@@ -23,6 +23,11 @@ bool overlap(const Post& early, const Post& late) {
          late.target.address < early.target.address + early.bytes;
 }
 
+/// True if `late` may not be placed before `early` is done: what opens a connection comes first.
+bool holds_up(const Post& early, const Post& late) {
+  return early.entry.kind == Kind::kWord || (!early.placed() && overlap(early, late));
+}
+
 }  // namespace
 
 SendQueue::SendQueue(Wire& wire, Placer* placer, FailureLatch& failure, uint64_t seed)
@@ -167,7 +172,7 @@ bool SendQueue::place_some(Rank peer, Lane& lane) {
   if (seed_ != 0) {
     choice = static_cast<uint32_t>(random_() % std::min(lane.count, kReorderDepth));
     for (uint32_t i = 0; i < choice;) {
-      if (!lane.at(i).placed() && overlap(lane.at(i), lane.at(choice))) {
+      if (holds_up(lane.at(i), lane.at(choice))) {
         choice = i;
         i = 0;
       } else {

@@ -17,7 +17,12 @@
 
 namespace ibcoll::loopback {
 
-enum class Kind : uint8_t { kSignal = 1, kMail = 2, kData = 3 };
+enum class Kind : uint8_t {
+  kSignal = 1,
+  kMail = 2,
+  kData = 3,
+  kWord = 4,  ///< of ConnectionSlots
+};
 
 /// The most segments of a put: as many as verbs asks for.
 inline constexpr size_t kMaxSegments = 16;
@@ -43,7 +48,7 @@ void for_each_piece(Segments segments, size_t begin, size_t bytes, Use&& use) {
 /// One message in a ring: a signal's immediate or a mail's place. Data waits in its slot.
 struct Entry {
   Kind kind = Kind::kSignal;
-  uint32_t value = 0;  ///< immediate; offset (how far from the pairs) | bytes << 16
+  uint32_t value = 0;  ///< immediate; offset (how far from the pairs) | bytes << 16; word
 
   uint64_t pack() const { return static_cast<uint64_t>(kind) | uint64_t{value} << 8; }
   static Entry unpack(uint64_t bits) {

@@ -32,12 +32,22 @@ struct NetworkSetup {
   /// Of each rank. Machines are numbered 0, 1, ... in the order of their lowest ranks.
   const std::vector<int>& machines;
   uint64_t loopback_seed = 0;  ///< not 0: the loopback reorders and delays what it may
+  /// Connections that a rank may have at a time (IBCOLL_MAX_CONNECTIONS); 0: what device and memory
+  /// allow.
+  uint32_t max_connections = 0;
   /// Others may be taken instead: what is likely to fail later is to say so now (kUnsupported).
   bool may_decline = false;
 
   bool on_one_machine() const {
     return std::all_of(machines.begin(), machines.end(), [](int machine) { return machine == 0; });
   }
+  /// Ranks on other servers than this one.
+  uint32_t outside() const {
+    const int server = shape.server_of(bootstrap.rank());
+    return static_cast<uint32_t>(bootstrap.size() - shape.server_size(server));
+  }
+  /// The same as max_connections; 0 also where there are no more ranks to connect to.
+  uint32_t most_connections() const { return max_connections < outside() ? max_connections : 0; }
 };
 
 /// What a rank of a job has to do with the network, as far as its memory goes.
@@ -48,6 +58,18 @@ struct NetworkLoad {
   uint64_t connections = 0;  ///< ranks that it exchanges data with
   uint64_t mailed = 0;       ///< those of them that it sends mails
   uint64_t longest_mail = 0;
+  uint64_t max_connections = 0;  ///< at a time; 0: what device and memory allow
+
+  /// How many it may have at a time where the transport has room for so many; 0: enough.
+  uint64_t limit(uint64_t room) const {
+    if (max_connections != 0) room = std::min(room, max_connections);
+    return room < outside ? room : 0;
+  }
+  /// How many it has at a time.
+  uint64_t open(uint64_t room) const {
+    const uint64_t most = limit(room);
+    return most == 0 ? connections : std::min(connections, most);
+  }
 };
 
 /// What that takes on the rank.
@@ -55,6 +77,7 @@ struct NetworkMemory {
   uint64_t queue_pairs = 0;         ///< to other ranks
   uint64_t other_queue_pairs = 0;   ///< by which these are made
   uint64_t device_queue_pairs = 0;  ///< that a device has for all ranks of a machine; 0: no limit
+  uint32_t max_connections = 0;     ///< NetworkTransport::max_connections()
   MemoryItems items = {};
   /// While the transport is opened: what a rank holds, and what all ranks tell each other at a
   /// time, all together.

@@ -29,7 +29,8 @@ typedef struct ibcoll_counters {
 IBCOLL_API ibcoll_status ibcoll_get_counters(const ibcoll_context* context,
                                              ibcoll_counters* counters);
 /** Counter number `index` (from 0) of all that the transport between servers keeps on this rank:
- * the above, gathers, queue_pairs, connections (open now, in either direction), registrations, with
+ * the above, gathers, queue_pairs, connections (open now, in either direction), registrations,
+ * connections_closed where connections are limited (IBCOLL_MAX_CONNECTIONS), with
  * verbs doorbells, completions and others.
  * Names that begin with port_ count all traffic of the port. IBCOLL_ERR_INVALID past the last one.
  * Not for the data path. */

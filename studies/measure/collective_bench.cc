@@ -87,7 +87,10 @@ class RankBench {
 
   /// Of a call like the last one measured, which has warmed everything up.
   Result<Recording> record() {
-    IBCOLL_TRY(calls_.last().prepare(arguments_));
+    {
+      const EntryGuard::Entry entry(context_.threads().guard());
+      IBCOLL_TRY(calls_.last().prepare(arguments_));
+    }
     IBCOLL_TRY(calls_.synchronise());
     return record_call(context_, calls_.last());
   }
@@ -107,11 +110,13 @@ class RankBench {
   }
 
   TransportCounters counters() const {
+    const EntryGuard::Entry entry(context_.threads().guard());
     return context_.job().network() != nullptr ? context_.job().network()->counters()
                                                : TransportCounters{};
   }
 
   std::vector<NamedCounter> details() const {
+    const EntryGuard::Entry entry(context_.threads().guard());
     return context_.job().network() != nullptr ? context_.job().network()->details()
                                                : std::vector<NamedCounter>{};
   }

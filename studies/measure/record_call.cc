@@ -32,11 +32,14 @@ Result<Recording> record_call(Context& context, Call& call) {
   Bootstrap& bootstrap = context.job().bootstrap();
   IBCOLL_ASSIGN(const ClockOffset clock, measure_clock_offset(bootstrap));
   CallRecord record;
-  context.executor().record_into(&record);
-  Status done = call.start();
-  if (done) done = call.wait();
-  context.executor().record_into(nullptr);
-  IBCOLL_TRY(done);
+  {
+    const EntryGuard::Entry entry(context.threads().guard());
+    context.executor().record_into(&record);
+    Status done = call.start();
+    if (done) done = call.wait();
+    context.executor().record_into(nullptr);
+    IBCOLL_TRY(done);
+  }
 
   RankRecord& mine = record.rank;
   for (RecordedOp& op : mine.ops) {

@@ -8,6 +8,7 @@
 namespace ibcoll::measure {
 
 Status TimedCalls::prepare() {
+  const EntryGuard::Entry entry(context_.threads().guard());
   CallArguments barrier;
   barrier.collective = Collective::kBarrier;
   return barrier_.prepare(barrier);
@@ -21,6 +22,7 @@ Status TimedCalls::call(const CallArguments& arguments) {
 }
 
 Status TimedCalls::synchronise() {
+  const EntryGuard::Entry entry(context_.threads().guard());
   IBCOLL_TRY(barrier_.start());
   return barrier_.wait();
 }

@@ -99,6 +99,8 @@ std::span<const NarrowLimit> narrow_limits() {
       {"kYieldNs", {0, 1000}},
       // The loopback's queues.
       {"kEntriesInUse", {1, 3}},
+      // Rounds for which a connection is kept that nothing was sent over.
+      {"kKeptRounds", {1, 4}},
       // Entries of lists of programs that are not packed.
       {"kLongestPlain", {0, 5}},
   };

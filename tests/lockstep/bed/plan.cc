@@ -232,6 +232,9 @@ RunPlan plan_of(uint64_t seed, const Overrides& overrides) {
   // A short deadline may pass before a cycle is found.
   options.features.cycles =
       plan.environment.count("IBCOLL_THREADS") + plan.environment.count("IBCOLL_DEADLINE") == 0;
+  // Drawn apart: runs without it are what they were.
+  if (Random other(drawn({seed, 1002})); options.layout.size() > 1 && other.one_in(3))
+    plan.environment["IBCOLL_MAX_CONNECTIONS"] = std::to_string(1 + other.below(3));
   narrow(random, plan);
   if (const auto places = plan.limits.find("kMailPlaces"); places != plan.limits.end()) {
     // Whoever dies while it writes a mail leaves one place less.
