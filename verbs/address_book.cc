@@ -23,14 +23,14 @@ AddressBook::AddressBook(const std::vector<Offer>& offers, const std::vector<Ran
   std::vector<std::array<uint32_t, kMaxPorts>> known(offers.size(), none);
   for (size_t rank = 0; rank < addresses_.size(); ++rank) {
     const auto offer = static_cast<size_t>(ranks[rank].offer);
-    uint32_t& port = addresses_[rank].port;
-    uint32_t& number = known[offer][port];
+    RankAddress& address = addresses_[rank];
+    uint32_t& number = known[offer][address.port];
     if (number == kNone) {
       number = static_cast<uint32_t>(ports_.size());
-      const PortOffer& offered = offers[offer].ports[port];
+      const PortOffer& offered = offers[offer].ports[address.port];
       ports_.push_back({offered.address, number_of(offered.name)});
     }
-    port = number;
+    address.port = number & 0xfffff;
   }
   ports_.shrink_to_fit();
 }

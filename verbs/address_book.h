@@ -29,7 +29,11 @@ class QueuePairNumber {
 
 /// What every rank tells all others once, at start.
 struct RankAddress {
-  uint32_t port = 0;                ///< which of its offer's, and then which of the book's
+  static constexpr uint32_t kMostConnections = (1u << 12) - 1;
+
+  uint32_t port : 20 = 0;  ///< which of its offer's, and then which of the book's
+  /// That it may have at a time, or more where this is kMostConnections; 0: any number.
+  uint32_t connections : 12 = 0;
   QueuePairNumber datagram_number;  ///< DatagramConnector
   QueuePairNumber responder_number;
   uint16_t service_port = 0;  ///< CmConnector: where it listens, in host order

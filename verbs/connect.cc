@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <random>
 
+#include "engine/base/clock.h"
 #include "verbs/datagram_connect.h"
 #include "verbs/rdmacm_connect.h"
 
@@ -14,6 +15,7 @@ constexpr int64_t kLastRepeatNs = 500'000'000;
 constexpr uint32_t kPsnMask = 0xffffff;
 /// A way that brought no answer for so long is looked for again: it may be gone.
 constexpr int64_t kWayNs = 5'000'000'000;
+constexpr int64_t kGivenUpNs = 20'000'000;
 /// So many questions without an answer in RetryOptions::unreachable_ns mean that there is no way.
 /// Counted, since a machine that stands still for a while asks none.
 constexpr int kQuestions = 8;
@@ -31,11 +33,13 @@ Result<std::unique_ptr<Connector>> Connector::create(ConnectBy by, const Device&
                                   : DatagramConnector::create(device, responder, retry, channel);
 }
 
-void Connector::start(Rank me, uint64_t job, AddressBook addresses, const Queues& queues) {
+void Connector::start(Rank me, uint64_t job, AddressBook addresses, const Queues& queues,
+                      ConnectionSlots* slots) {
   me_ = me;
   job_ = job;
   addresses_ = std::move(addresses);
   queues_ = queues;
+  slots_ = slots;
   connections_.resize(addresses_.ranks());
 }
 
@@ -51,16 +55,43 @@ Status Connector::prepare() {
   return {};
 }
 
+Connection& Connector::entry(Rank peer) {
+  if (Connection* const known = connection(peer)) return *known;
+  return connections_.put(static_cast<size_t>(peer), std::make_unique<Connection>());
+}
+
 Result<Connection*> Connector::open(Rank peer) {
-  if (Connection* const known = connection(peer)) return known;
-  auto fresh = std::make_unique<Connection>();
+  Connection& connection = entry(peer);
+  if (connection.qp.get() != nullptr) return &connection;
   IBCOLL_TRY(queues_.sends->make_room(device_));
-  IBCOLL_ASSIGN(fresh->qp,
-                ReliableQueuePair::create(device_, queues_.sends->get(), queues_.receives,
-                                          queues_.shared_receives, queues_.sends->depth()));
-  fresh->own_psn = std::random_device{}() & kPsnMask;
-  by_number_.emplace(fresh->qp.number(), peer);
-  return &connections_.put(static_cast<size_t>(peer), std::move(fresh));
+  const auto create = [this] {
+    return ReliableQueuePair::create(device_, queues_.sends->get(), queues_.receives,
+                                     queues_.shared_receives, queues_.sends->depth());
+  };
+  Result<ReliableQueuePair> made = create();
+  if (!made && !given_up_.empty()) {
+    given_up_.clear();
+    made = create();
+  }
+  IBCOLL_ASSIGN(connection.qp, std::move(made));
+  connection.own_psn = std::random_device{}() & kPsnMask;
+  by_number_.emplace(connection.qp.number(), peer);
+  return &connection;
+}
+
+void Connector::close(Rank peer) {
+  Connection& connection = entry(peer);
+  const uint32_t closed = connection.closed + 1;
+  by_number_.erase(connection.qp.number());
+  queues_.sends->give_back_room();
+  given_up_.push_back({std::move(connection.qp), now_ns()});
+  connection = Connection{};
+  connection.closed = closed;
+}
+
+void Connector::bury(int64_t now_ns) {
+  std::erase_if(given_up_,
+                [now_ns](const GivenUp& one) { return now_ns - one.at_ns > kGivenUpNs; });
 }
 
 std::string Connector::both_ends(Rank peer) const {
@@ -91,8 +122,7 @@ Result<const Way*> Connector::way(Rank peer, Connection& connection, int64_t now
 }
 
 Result<bool> Connector::question(Rank peer, int64_t now_ns) {
-  IBCOLL_ASSIGN(Connection * connection, open(peer));
-  const Result<const Way*> found = way(peer, *connection, now_ns);
+  const Result<const Way*> found = way(peer, entry(peer), now_ns);
   if (!found || *found == nullptr) return true;  // as if the network had lost it
   return responder_.ask(peer, (*found)->handle.get(), addresses_.of(peer).responder_number);
 }

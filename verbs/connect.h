@@ -11,6 +11,7 @@
 #include "engine/base/result.h"
 #include "engine/base/sparse_objects.h"
 #include "engine/schedule/shape.h"
+#include "engine/transport/connection_slots.h"
 #include "verbs/address_book.h"
 #include "verbs/queue_pair.h"
 #include "verbs/responder.h"
@@ -19,10 +20,11 @@
 
 namespace ibcoll::verbs {
 
-/// One peer's connection.
+/// One peer's connection, or what is left of it when it has been closed.
 struct Connection {
   ReliableQueuePair qp;
   uint32_t own_psn = 0;
+  uint32_t closed = 0;      ///< how many there were before: both ends count them
   bool own_ready = false;   ///< this side accepts packets
   bool peer_ready = false;  ///< the peer is known to
   bool wanted = false;      ///< this rank has something to send
@@ -77,16 +79,29 @@ class Connector {
     ibv_srq* shared_receives = nullptr;
   };
   /// To be called once all addresses are known. `job` is equal on all ranks and differs between
-  /// jobs: what comes from others is ignored.
-  void start(Rank me, uint64_t job, AddressBook addresses, const Queues& queues);
+  /// jobs: what comes from others is ignored. `slots`: those of this rank, where connections are
+  /// limited; else null.
+  void start(Rank me, uint64_t job, AddressBook addresses, const Queues& queues,
+             ConnectionSlots* slots);
 
   /// The connection to a peer; null where there is none yet.
   Connection* connection(Rank peer) const { return connections_.find(static_cast<size_t>(peer)); }
   /// The peer behind a queue pair number; -1: not one of ours.
   Rank peer_of(uint32_t queue_pair) const;
 
-  /// Asks for a connection; it is usable some calls of poll() later.
+  /// Asks for a connection; it is usable some calls of poll() later. Where connections are limited
+  /// and this rank has no slot for it, the peer is asked to offer one.
   virtual Status want(Rank peer, int64_t now_ns) = 0;
+  /// Where connections are limited: takes the peer's offer, for which this rank has a slot now.
+  virtual Status accept(Rank peer, int64_t now_ns) = 0;
+  /// Where connections are limited: gives the queue pair up. Nothing is under way any more in
+  /// either direction.
+  virtual void close(Rank peer);
+  /// To be called every few milliseconds while a peer is to close its end: an error where there is
+  /// nobody any more.
+  Status look_for(Rank peer, int64_t now_ns) { return look_after(peer, entry(peer), now_ns); }
+  /// Destroys queue pairs that were given up a while ago.
+  void bury(int64_t now_ns);
   /// Handles what peers sent.
   virtual Status poll(int64_t now_ns) = 0;
   /// Repeats what was not answered. To be called every few milliseconds. A peer that is late is
@@ -102,6 +117,8 @@ class Connector {
       : device_(device), responder_(responder), retry_(retry) {}
   /// To be called first.
   Status prepare();
+  /// What is known of the connection to a peer, which may have no queue pair.
+  Connection& entry(Rank peer);
   /// The connection to a peer, with a queue pair; made where there is none.
   Result<Connection*> open(Rank peer);
   /// The way to a peer, which the connection keeps; null: it is being looked for.
@@ -130,12 +147,19 @@ class Connector {
   const RetryOptions retry_;
   Rank me_ = -1;
   uint64_t job_ = 0;
+  ConnectionSlots* slots_ = nullptr;  ///< null: connections are not limited
 
  private:
   std::unique_ptr<WayFinder> ways_;
   AddressBook addresses_;
   Queues queues_;
   SparseObjects<Connection> connections_;  ///< by rank
+  /// A device may acknowledge the last message of a queue pair after it is known to have come.
+  struct GivenUp {
+    ReliableQueuePair qp;
+    int64_t at_ns;
+  };
+  std::vector<GivenUp> given_up_;
   std::unordered_map<uint32_t, Rank> by_number_;
 };
 

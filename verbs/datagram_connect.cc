@@ -19,13 +19,33 @@ Result<std::unique_ptr<Connector>> DatagramConnector::create(const Device& devic
 }
 
 Status DatagramConnector::want(Rank peer, int64_t now_ns) {
-  IBCOLL_ASSIGN(Connection * connection, open(peer));
+  Connection* connection = &entry(peer);
+  if (slots_ == nullptr || slots_->has_slot(peer)) {
+    IBCOLL_ASSIGN(connection, open(peer));
+  }
   if (connection->wanted || connection->usable()) return {};
   connection->wanted = true;
   connection->repeat_after_ns = kFirstRepeatNs;
   connection->repeat_at_ns = now_ns + kFirstRepeatNs;
   unanswered_.push_back(peer);
   return say_hello(peer, *connection, now_ns);
+}
+
+Status DatagramConnector::accept(Rank peer, int64_t now_ns) {
+  const auto offer = offers_.find(peer);
+  if (offer == offers_.end())
+    return fail(ErrorCode::kInternal, "rank {} has made no offer of a connection", peer);
+  const Hello hello = offer->second;
+  offers_.erase(offer);
+  IBCOLL_TRY(handle(hello, now_ns));
+  // The answer may get lost: it is repeated as who wants the connection does.
+  return want(peer, now_ns);
+}
+
+void DatagramConnector::close(Rank peer) {
+  std::erase(unanswered_, peer);
+  if (const auto held = held_.find(peer); held != held_.end()) held->second.say = false;
+  Connector::close(peer);
 }
 
 Status DatagramConnector::say_hello(Rank peer, Connection& connection, int64_t now_ns) {
@@ -38,8 +58,9 @@ Status DatagramConnector::say_hello(Rank peer, Connection& connection, int64_t n
   const Hello hello{job_,
                     me_,
                     peer,
-                    connection.qp.number(),
+                    connection.qp.get() != nullptr ? connection.qp.number() : 0,
                     connection.own_psn,
+                    connection.closed,
                     connection.own_ready,
                     !connection.peer_ready,
                     static_cast<uint8_t>((*found)->mtu)};
@@ -54,6 +75,7 @@ Status DatagramConnector::handle(const Hello& hello, int64_t now_ns) {
     log().debug("a datagram of another job was ignored");
     return {};
   }
+  if (slots_ != nullptr && is_to_wait(hello)) return {};
   IBCOLL_ASSIGN(Connection * connection, open(hello.from));
   connection->peer_ready |= hello.ready != 0;
   if (!connection->own_ready) {
@@ -73,6 +95,26 @@ Status DatagramConnector::handle(const Hello& hello, int64_t now_ns) {
   }
   if (hello.need_reply) return say_hello(hello.from, *connection, now_ns);
   return {};
+}
+
+/// Whether there is nothing to be done now for what a peer says: it comes late, or is a matter of
+/// slots first.
+bool DatagramConnector::is_to_wait(const Hello& hello) {
+  const Rank peer = hello.from;
+  const int32_t ahead = static_cast<int32_t>(hello.closed - entry(peer).closed);
+  if (ahead > 0) held_[peer].heard = hello;
+  if (ahead != 0) return true;
+  // Words may come twice, of which the slots take no notice.
+  using Word = ConnectionSlots::Word;
+  const bool has_slot = slots_->has_slot(peer), asks = hello.queue_pair == 0;
+  if (asks || !has_slot) {
+    if (has_slot || asks != (me_ < peer)) return true;
+    if (!asks) offers_[peer] = hello;
+    (void)slots_->heard(peer, asks ? Word::kAsk : Word::kOffer);
+    return true;
+  }
+  if (me_ < peer) (void)slots_->heard(peer, Word::kAccept);
+  return false;
 }
 
 Status DatagramConnector::poll(int64_t now_ns) {

@@ -43,7 +43,7 @@ tl::unexpected<Error> queue_pair_error(const Device& device, const std::string& 
   const PortInfo& port = device.port();
   return refused(device, what, error,
                  fmt::format("the device has {} for all processes, of {} work requests each; a "
-                             "rank takes two and one for each peer on another server",
+                             "rank takes two and one for each connection (IBCOLL_MAX_CONNECTIONS)",
                              port.max_queue_pairs, port.max_work_requests));
 }
 

@@ -9,17 +9,20 @@
 
 namespace ibcoll::verbs {
 
-namespace {
-
-/// A rank connects by one datagram queue pair and answers by another.
-constexpr uint64_t kDatagramQueuePairs = 2;
-
-}  // namespace
+uint32_t RcTransport::share_of_device(const PortInfo& port, uint32_t ranks) {
+  const int64_t free = int64_t{9} * std::max(port.max_queue_pairs, 0) / 10;
+  const int64_t share = free / std::max(ranks, 1u) - kDatagramQueuePairs;
+  return static_cast<uint32_t>(std::max<int64_t>(share, 1));
+}
 
 NetworkMemory RcTransport::memory(const NetworkLoad& load, const TransportOptions& options) {
   const PortInfo port = mlx5::typical_port();
-  const auto outside = static_cast<uint32_t>(load.outside);
-  const auto connections = static_cast<uint32_t>(load.connections);
+  const uint64_t on_machine =
+      (load.ranks + load.machines - 1) / std::max<uint64_t>(load.machines, 1);
+  const uint32_t share = share_of_device(port, static_cast<uint32_t>(on_machine));
+  const auto connections = static_cast<uint32_t>(load.open(share));
+  const auto limit = static_cast<uint32_t>(load.limit(share));
+  const uint32_t outside = limit != 0 ? limit : static_cast<uint32_t>(load.outside);
   const size_t queue_pair =
       mlx5::reliable_queue_pair_bytes({.sends = SendCompletions::depth_for(port, outside),
                                        .send_pieces = wanted_segments(port),
@@ -30,16 +33,18 @@ NetworkMemory RcTransport::memory(const NetworkLoad& load, const TransportOption
           {.sends = datagrams, .send_pieces = 1, .receives = datagrams}) +
       mlx5::completion_queue_bytes(2 * datagrams) + Datagrams::bytes_for(datagrams);
   const uint32_t receives = ReceiveQueue::depth_for(port, options.receives);
-  const uint64_t slabs = (load.mailed + MailSlab::kPeers - 1) / MailSlab::kPeers;
+  const uint64_t mailed = std::min<uint64_t>(load.mailed, connections);
+  const uint64_t slabs = (mailed + MailSlab::kPeers - 1) / MailSlab::kPeers;
 
   NetworkMemory memory;
-  memory.queue_pairs = load.connections;
+  memory.queue_pairs = connections;
   memory.other_queue_pairs = kDatagramQueuePairs;
   memory.device_queue_pairs = static_cast<uint64_t>(port.max_queue_pairs);
+  memory.max_connections = std::min(limit, RankAddress::kMostConnections);
   memory.items = {
       {.part = MemoryPart::kQueuePairs,
        .what = "send queues of queue pairs",
-       .bytes = load.connections * queue_pair},
+       .bytes = connections * queue_pair},
       {.part = MemoryPart::kQueuePairs,
        .what = "completion queue of sends",
        .bytes =
@@ -48,7 +53,8 @@ NetworkMemory RcTransport::memory(const NetworkLoad& load, const TransportOption
        .what = "what is known of connected ranks",
        .bytes = load.connections * (sizeof(Peer) + Connector::bytes_each_connection()) +
                 SparseObjects<Peer>::table_bytes(load.ranks, load.connections) +
-                Connector::table_bytes(load.ranks, load.connections)},
+                Connector::table_bytes(load.ranks, load.connections) +
+                (limit != 0 ? ConnectionSlots::table_bytes(load.ranks, load.connections) : 0)},
       {.part = MemoryPart::kQueuePairs,
        .what = "datagram queue pairs",
        .bytes = kDatagramQueuePairs * datagram_queues},

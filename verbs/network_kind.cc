@@ -12,6 +12,7 @@ Result<std::unique_ptr<NetworkTransport>> open(const NetworkSetup& setup) {
   if (options) {
     options->numa_node = own_numa_node();
     options->may_decline = setup.may_decline;
+    options->max_connections = setup.max_connections;
   }
   return create_transport(setup.bootstrap, setup.shape, setup.machines, options);
 }

@@ -38,6 +38,7 @@ bool may_be_of_peer(ibv_wc_status status) {
 void RcTransport::tick(int64_t now) {
   latch_connection(connector_->poll(now), now);
   latch_connection(connector_->repeat(now), now);
+  connector_->bury(now);
   look_at_suspect(now);
   if (now < next_look_ns_) return;
   next_look_ns_ = now + kLookNs;
@@ -53,6 +54,10 @@ void RcTransport::tick(int64_t now) {
 /// fails if it is.
 void RcTransport::probe_silent(int64_t now) {
   for (Peer* peer : connected_) {
+    if (peer->last_sent) {
+      look_at_closing(*peer, now);
+      continue;
+    }
     if (peer->mails_taken_here - peer->mails_reported >= kMailsPerPeer) send_credit(*peer);
     if (peer->heard || peer->send.signaled > peer->send.completed) {
       peer->heard = false;
@@ -66,6 +71,17 @@ void RcTransport::probe_silent(int64_t now) {
     ++probes_;
     sends_.probe(peer->send);
   }
+}
+
+/// A peer that is to close its end: nothing may be sent to that any more.
+void RcTransport::look_at_closing(Peer& peer, int64_t now) {
+  constexpr int64_t kLongestNs = 1'000'000'000;
+  const Rank rank = peer.send.peer;
+  if (slots_->is_closed_by(rank)) return;
+  if (!peer.last_failed)
+    latch_connection(connector_->look_for(rank, now), now);
+  else if (now - peer.silent_since_ns > kLongestNs)
+    latch_send_error(*peer.last_failed);
 }
 
 void RcTransport::look_at_events(int64_t now) {

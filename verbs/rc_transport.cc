@@ -15,10 +15,11 @@ namespace ibcoll::verbs {
 
 namespace {
 
-/// Immediates of sends: mails the sender has taken from the receiver, modulo 2^31; the top bit says
-/// that there is no mail in it.
+/// Immediates of sends: mails the sender has taken from the receiver, modulo 2^30; the top bit says
+/// that there is no mail in it, and the next one that nothing comes after it.
 constexpr uint32_t kCreditOnly = 1u << 31;
-constexpr uint32_t kCountMask = kCreditOnly - 1;
+constexpr uint32_t kLast = 1u << 30;
+constexpr uint32_t kCountMask = kLast - 1;
 /// Polls between looks at the clock: one that found nothing weighs kIdleWeight.
 constexpr uint32_t kPollsPerTick = 1024;
 constexpr uint32_t kIdleWeight = 64;
@@ -81,6 +82,7 @@ Result<MemoryKey> RcTransport::register_spare(void* base, size_t bytes) {
 RcTransport::Peer* RcTransport::usable(Rank rank) {
   if (ended()) [[unlikely]]
     return nullptr;
+  if (slots_) return usable_of_few(rank);
   Peer* peer = peers_.find(static_cast<size_t>(rank));
   const Connection* connection = connector_->connection(rank);
   if (peer && connection->usable()) [[likely]]
@@ -92,14 +94,25 @@ RcTransport::Peer* RcTransport::usable(Rank rank) {
   return connection && connection->usable() ? &enter(rank) : nullptr;
 }
 
+/// The same where connections are limited.
+RcTransport::Peer* RcTransport::usable_of_few(Rank rank) {
+  if (!slots_->may_send(rank)) return nullptr;
+  const Connection& connection = *connector_->connection(rank);
+  if (!connection.usable() && !connection.wanted) latch(connector_->want(rank, now_ns()));
+  return connection.usable() ? &enter(rank) : nullptr;
+}
+
 RcTransport::Peer& RcTransport::enter(Rank rank) {
   const auto number = static_cast<size_t>(rank);
-  if (Peer* const known = peers_.find(number)) return *known;
-  Peer& peer = peers_.put(number, std::make_unique<Peer>());
+  Peer* const known = peers_.find(number);
+  if (known != nullptr && known->send.qp != nullptr) [[likely]]
+    return *known;
+  Peer& peer = known != nullptr ? *known : peers_.put(number, std::make_unique<Peer>());
   peer.send.peer = rank;
   peer.send.use(connector_->connection(rank)->qp);
   connected_.push_back(&peer);
-  counters_.queue_pairs = counters_.connections = connected_.size();
+  counters_.connections = connected_.size();
+  if (known == nullptr) ++counters_.queue_pairs;
   return peer;
 }
 
@@ -118,6 +131,7 @@ bool RcTransport::put(Rank rank, const void* source, const MemoryKey& source_key
              piece + 1 == pieces ? immediate : kNoSignal);
   }
   count(bytes);
+  sent(rank);
   return true;
 }
 
@@ -158,6 +172,7 @@ bool RcTransport::put_segments(Rank rank, std::span<const PutSegment> segments,
     target.address += length;
   });
   count(bytes);
+  sent(rank);
   if (segments.size() > 1) ++counters_.gathers;
   return true;
 }
@@ -171,6 +186,12 @@ bool RcTransport::signal(Rank rank, uint32_t immediate) {
 }
 
 bool RcTransport::add_mail_slots(Peer& peer) {
+  if (!free_mail_slots_.empty()) {
+    peer.mail_slots = free_mail_slots_.back().memory;
+    peer.mail_key = free_mail_slots_.back().key;
+    free_mail_slots_.pop_back();
+    return true;
+  }
   if (slabs_.empty() || slabs_.back()->used == MailSlab::kPeers) {
     auto slab = std::make_unique<MailSlab>();
     slab->region = register_region(device_.domain(), slab->memory.data(), slab->memory.size(), 0);
@@ -201,18 +222,73 @@ bool RcTransport::mail(Rank rank, std::span<const std::byte> bytes, size_t data_
   work.imm_data = htonl(peer->mails_taken_here & kCountMask);
   peer->mails_reported = peer->mails_taken_here;
   count(data_bytes);
+  sent(rank);
   return true;
 }
 
 /// Tells a peer which of its mails were taken, where no mail does.
 void RcTransport::send_credit(Peer& peer) {
-  if (!connector_->connection(peer.send.peer)->usable() || !peer.send.room(1, 0))
+  if (peer.last_sent || !connector_->connection(peer.send.peer)->usable() || !peer.send.room(1, 0))
     return;  // tried again after the next mail, or when the tick comes round
   ibv_send_wr& work = sends_.append(peer.send, {});
   work.opcode = IBV_WR_SEND_WITH_IMM;
   work.imm_data = htonl(kCreditOnly | (peer.mails_taken_here & kCountMask));
   peer.mails_reported = peer.mails_taken_here;
   ++credits_;
+}
+
+bool RcTransport::tell(Rank rank, ConnectionSlots::Word word) {
+  using Word = ConnectionSlots::Word;
+  switch (word) {
+    case Word::kAsk:
+    case Word::kOffer:
+      latch(connector_->want(rank, now_ns()));
+      break;
+    case Word::kAccept:
+      latch(connector_->accept(rank, now_ns()));
+      break;
+    case Word::kClose: {
+      Peer& peer = enter(rank);
+      if (!peer.send.room(1, 0)) return false;
+      send_last(peer);
+      break;
+    }
+  }
+  return true;
+}
+
+/// Tells a peer that nothing more comes over this connection. Its acknowledgement is asked for
+/// here: whatever was sent to find out about it later might come to a queue pair that is gone.
+void RcTransport::send_last(Peer& peer) {
+  ibv_send_wr& work = sends_.append(peer.send, {});
+  work.opcode = IBV_WR_SEND_WITH_IMM;
+  work.imm_data = htonl(kCreditOnly | kLast | (peer.mails_taken_here & kCountMask));
+  sends_.ask_for_last(peer.send);
+  peer.last_sent = true;
+}
+
+bool RcTransport::has_arrived(Rank rank) {
+  if (!connector_->connection(rank)->usable()) return false;
+  Peer& peer = enter(rank);
+  if (peer.last_sent) return peer.send.completed == peer.send.posted;
+  // Asked for the second time it is known that nothing more is about to be posted.
+  (void)sends_.completed(peer.send);
+  return sends_.completed(peer.send) == peer.send.posted;
+}
+
+/// All mails of either end have been taken: the counts of both say so when they connect anew.
+void RcTransport::ended(Rank rank) {
+  Peer& peer = *peers_.find(static_cast<size_t>(rank));
+  peer.send.qp = nullptr;
+  peer.last_sent = false;
+  peer.last_failed.reset();
+  peer.mails_taken_there = peer.mails_sent;
+  peer.mails_reported = peer.mails_taken_here;
+  if (peer.mail_slots != nullptr) free_mail_slots_.push_back({peer.mail_slots, peer.mail_key});
+  peer.mail_slots = nullptr;
+  std::erase(connected_, &peer);
+  counters_.connections = connected_.size();
+  connector_->close(rank);
 }
 
 /// The mails of the last poll have been read.
@@ -236,6 +312,10 @@ size_t RcTransport::poll(std::span<Arrival> arrivals) {
     idle_ = 0;
     tick(now_ns());
   }
+  if (slots_ && !ended()) {
+    if (slots_->advance()) wake();
+    flush();
+  }
   return count;
 }
 
@@ -247,11 +327,18 @@ void RcTransport::take_sends() {
     return;
   }
   for (int i = 0; i < count; ++i) {
+    const Rank rank = SendQueue::peer_of(done[i].wr_id);
+    Peer& peer = *peers_.find(static_cast<size_t>(rank));
     if (done[i].status != IBV_WC_SUCCESS) [[unlikely]] {
-      latch_send_error(done[i]);
-      continue;
+      // A peer that has closed the connection, too, may be gone before it has acknowledged that: it
+      // has told, though this rank may not have come to that yet.
+      if (!peer.last_sent) {
+        latch_send_error(done[i]);
+        continue;
+      }
+      peer.last_failed = done[i];
+      peer.silent_since_ns = now_ns();
     }
-    Peer& peer = *peers_.find(static_cast<size_t>(SendQueue::peer_of(done[i].wr_id)));
     peer.heard = true;
     sends_.complete(peer.send, done[i].wr_id);
   }
@@ -284,6 +371,7 @@ bool RcTransport::take_arrival(const ibv_wc& done, Arrival& arrival) {
   connector_->connection(from)->peer_ready = true;
   Peer& peer = enter(from);
   peer.heard = true;
+  if (slots_) (void)slots_->received(from);
   const uint32_t immediate = ntohl(done.imm_data);
   if (done.opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
     arrival = {Arrival::Kind::kSignal, from, immediate, {}};
@@ -292,6 +380,7 @@ bool RcTransport::take_arrival(const ibv_wc& done, Arrival& arrival) {
   }
   peer.mails_taken_there += (immediate - peer.mails_taken_there) & kCountMask;
   if (immediate & kCreditOnly) {
+    if (immediate & kLast) (void)slots_->heard(from, ConnectionSlots::Word::kClose);
     latch(receives_.give_back(done.wr_id));
     return false;
   }
@@ -316,6 +405,7 @@ void RcTransport::flush() {
 }
 
 bool RcTransport::wake_on_arrival(Bell& bell) {
+  bell_ = &bell;
   flush();
   const Status armed = watch_->arm(bell);
   latch(armed);
@@ -325,12 +415,14 @@ bool RcTransport::wake_on_arrival(Bell& bell) {
 
 std::vector<NamedCounter> RcTransport::details() const {
   const PortCounters::Values port = port_counters_->since_start();
-  return {{"doorbells", sends_.doorbells()},
-          {"completions", sends_.completions()},
-          {"credits", credits_},
-          {"probes", probes_},
-          {"port_receiver_not_ready", port.rnr},
-          {"port_retries", port.retries}};
+  std::vector<NamedCounter> all = {{"doorbells", sends_.doorbells()},
+                                   {"completions", sends_.completions()},
+                                   {"credits", credits_},
+                                   {"probes", probes_},
+                                   {"port_receiver_not_ready", port.rnr},
+                                   {"port_retries", port.retries}};
+  if (slots_) all.push_back({"connections_closed", slots_->closed()});
+  return all;
 }
 
 bool RcTransport::all_complete() {

@@ -8,6 +8,7 @@
 
 #include "engine/base/sparse_objects.h"
 #include "engine/bootstrap/bootstrap.h"
+#include "engine/transport/connection_slots.h"
 #include "engine/transport/network_kind.h"
 #include "engine/transport/transport.h"
 #include "verbs/arrival_watch.h"
@@ -28,10 +29,17 @@ namespace ibcoll::verbs {
 struct JobPlace {
   int peers = 0;       ///< ranks on other servers
   int on_machine = 0;  ///< this rank's, among those of its machine
+  int sharing = 1;     ///< ranks for each device of its machine
 };
 
-class RcTransport final : public NetworkTransport {
+class RcTransport final : public NetworkTransport, ConnectionSlots::Network {
  public:
+  /// By which connections are made, and peers are answered.
+  static constexpr uint32_t kDatagramQueuePairs = 2;
+  /// Connections for which each of so many ranks of a machine finds queue pairs in a device of
+  /// which others use some, too.
+  static uint32_t share_of_device(const PortInfo& port, uint32_t ranks);
+
   /// Everything of this rank alone; connect_job() makes it part of a job.
   static Result<std::unique_ptr<RcTransport>> open(const PortInfo& port,
                                                    const TransportOptions& options,
@@ -42,7 +50,11 @@ class RcTransport final : public NetworkTransport {
   RankAddress address(size_t port) const;
   /// Nothing fails where registrations can't be kept, so nobody would look for the reason.
   void warn_of_registrations() const;
-  void connect_job(Bootstrap& bootstrap, uint64_t job, AddressBook addresses);
+  /// How many connections a rank may have at a time; 0: any number.
+  struct Limits {
+    uint32_t own = 0, fewest = 0;  ///< this rank; any one
+  };
+  void connect_job(Bootstrap& bootstrap, uint64_t job, AddressBook addresses, const Limits& limits);
   ~RcTransport() override;
 
   const char* name() const override { return "verbs"; }
@@ -61,6 +73,8 @@ class RcTransport final : public NetworkTransport {
   uint64_t completed(Rank peer) override;
   void flush() override;
   bool wake_on_arrival(Bell& bell) override;
+  bool needs_polls() const override { return slots_.has_value(); }
+  uint32_t max_connections() const override { return max_connections_; }
   std::optional<Failure> failure() const override { return failure_; }
   const TransportCounters& counters() const override { return counters_; }
   std::vector<NamedCounter> details() const override;
@@ -81,6 +95,8 @@ class RcTransport final : public NetworkTransport {
     std::byte* mail_slots = nullptr;
     uint32_t mail_key = 0;
     bool heard = true;
+    bool last_sent = false;  ///< nothing more goes over this connection
+    std::optional<ibv_wc> last_failed;
     int64_t silent_since_ns = 0;
   };
   /// Memory for the mail slots of a number of peers.
@@ -92,7 +108,19 @@ class RcTransport final : public NetworkTransport {
   };
 
   RcTransport() = default;
+  bool tell(Rank peer, ConnectionSlots::Word word) override;
+  bool is_ready(Rank peer) override { return connector_->connection(peer)->usable(); }
+  void wake() override {
+    if (bell_ != nullptr) ring(*bell_);
+  }
+  bool has_arrived(Rank peer) override;
+  void ended(Rank peer) override;
+  void send_last(Peer& peer);
   Peer* usable(Rank peer);
+  Peer* usable_of_few(Rank peer);
+  void sent(Rank peer) {
+    if (slots_) slots_->sent(peer);
+  }
   Peer& enter(Rank peer);
   bool room(const Peer& peer, size_t requests, size_t bytes);
   bool add_mail_slots(Peer& peer);
@@ -110,6 +138,7 @@ class RcTransport final : public NetworkTransport {
   void latch_connection(const Status& status, int64_t now_ns);
   void latch_send_error(const ibv_wc& done);
   void look_at_own_port(int64_t now_ns);
+  void look_at_closing(Peer& peer, int64_t now_ns);
   void look_at_suspect(int64_t now_ns);
   bool ended() const { return failure_ || suspect_; }
   bool all_complete();
@@ -133,6 +162,14 @@ class RcTransport final : public NetworkTransport {
   size_t max_piece_ = 0;
   SparseObjects<Peer> peers_;  ///< by rank
   std::vector<Peer*> connected_;
+  std::optional<ConnectionSlots> slots_;  ///< none: as many connections as are used
+  uint32_t max_connections_ = 0;
+  Bell* bell_ = nullptr;  ///< of this rank, once it has slept
+  struct MailSlots {
+    std::byte* memory;
+    uint32_t key;
+  };
+  std::vector<MailSlots> free_mail_slots_;  ///< of connections that were closed
   struct TakenMail {
     Peer* peer;
     uint64_t receive;

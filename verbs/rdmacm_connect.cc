@@ -102,6 +102,9 @@ class CmConnector final : public Connector {
   }
   int events() const override { return events_.get(); }
 
+  Status accept(Rank, int64_t) override {
+    return fail(ErrorCode::kInternal, "librdmacm makes no connections that are limited");
+  }
   Status want(Rank peer, int64_t now_ns) override {
     IBCOLL_ASSIGN(Connection * connection, open(peer));
     if (connection->wanted || connection->own_ready) return {};

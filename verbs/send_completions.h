@@ -27,6 +27,8 @@ class SendCompletions {
   uint32_t depth() const { return depth_; }
   /// To be called before a queue pair is made.
   Status make_room(const Device& device);
+  /// To be called when one is gone.
+  void give_back_room() { promised_ -= depth_; }
 
  private:
   CompletionQueueHandle queue_;

@@ -77,6 +77,10 @@ class SendQueue {
   uint64_t completed(SendState& peer);
   /// Chains a write of no bytes that asks for a completion; the caller has looked for room.
   void probe(SendState& peer);
+  /// Asks for a completion of the request chained last.
+  void ask_for_last(SendState& peer) {
+    if (!(peer.last->send_flags & IBV_SEND_SIGNALED)) signal(peer, *peer.last);
+  }
   /// Hands all chains to the device.
   Status flush();
   /// To be called for a completion with this work request id.

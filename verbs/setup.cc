@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <set>
+#include <string_view>
 
 #include "engine/base/config.h"
 #include "engine/base/log.h"
@@ -21,15 +23,42 @@ namespace {
 
 constexpr size_t kMaxPieceBytes = size_t{1} << 30;
 
+/// Devices of a rank's machine with ports like its own: its ranks are dealt over them.
+size_t devices_of(const AgreedPort& agreed, Rank me) {
+  const Offer& offer =
+      agreed.offers[static_cast<size_t>(agreed.ranks[static_cast<size_t>(me)].offer)];
+  std::set<std::string_view> devices;
+  for (const PortOffer& port : offer.all()) {
+    const std::string_view name = port.name;
+    if (port.rate_mbps == offer.ports[agreed.place].rate_mbps)
+      devices.insert(name.substr(0, name.rfind(':')));
+  }
+  return std::max<size_t>(devices.size(), 1);
+}
+
 /// What of the job counts for a rank's own queues.
-JobPlace place_of(const Shape& shape, Rank me, const std::vector<int>& machine_of) {
+JobPlace place_of(const Shape& shape, Rank me, const std::vector<int>& machine_of,
+                  const AgreedPort& agreed) {
   JobPlace place;
   const auto own = machine_of[static_cast<size_t>(me)];
   for (Rank rank = 0; rank < shape.ranks(); ++rank) {
     if (!shape.same_server(rank, me)) ++place.peers;
+    if (rank != me && machine_of[static_cast<size_t>(rank)] == own) ++place.sharing;
     if (rank < me && machine_of[static_cast<size_t>(rank)] == own) ++place.on_machine;
   }
+  const auto devices = static_cast<int>(devices_of(agreed, me));
+  place.sharing = (place.sharing + devices - 1) / devices;
   return place;
+}
+
+/// How many connections a rank may have at a time; 0: as many as there are peers. Those made by
+/// librdmacm are limited by nobody but the device.
+uint32_t most_connections(const PortInfo& port, const TransportOptions& options,
+                          const JobPlace& place) {
+  if (options.connect == ConnectBy::kRdmacm && options.max_connections == 0) return 0;
+  uint32_t most = RcTransport::share_of_device(port, static_cast<uint32_t>(place.sharing));
+  if (options.max_connections != 0) most = std::min(most, options.max_connections);
+  return most < static_cast<uint32_t>(place.peers) ? most : 0;
 }
 
 /// What ranks that have opened their transports find wrong with each other.
@@ -95,9 +124,10 @@ Result<std::unique_ptr<RcTransport>> RcTransport::open(const PortInfo& port,
   if (port.max_work_requests < static_cast<int>(kLeastSendDepth))
     return fail(ErrorCode::kUnsupported, "{}: a queue pair holds {} work requests, {} are needed",
                 port.name(), port.max_work_requests, kLeastSendDepth);
-  IBCOLL_ASSIGN(
-      result->send_completions_,
-      SendCompletions::create(device, result->channel_.get(), static_cast<uint32_t>(place.peers)));
+  const uint32_t limit = most_connections(port, options, place);
+  const uint32_t most = limit != 0 ? limit : static_cast<uint32_t>(place.peers);
+  IBCOLL_ASSIGN(result->send_completions_,
+                SendCompletions::create(device, result->channel_.get(), most));
   const int arrivals = static_cast<int>(result->receives_.depth()) + 1;
   result->arrivals_.reset(ibv_create_cq(device.context(), arrivals, nullptr, result->channel_.get(),
                                         device.completion_vector()));
@@ -138,32 +168,48 @@ void RcTransport::warn_of_registrations() const {
         reason);
 }
 
-void RcTransport::connect_job(Bootstrap& bootstrap, uint64_t job, AddressBook addresses) {
+void RcTransport::connect_job(Bootstrap& bootstrap, uint64_t job, AddressBook addresses,
+                              const Limits& limits) {
   bootstrap_ = &bootstrap;
   me_ = bootstrap.rank();
   peers_.resize(addresses.ranks());
-  responder_->start(me_, job, static_cast<int>(addresses.ranks()));
+  const auto ranks = static_cast<int>(addresses.ranks());
+  responder_->start(me_, job, ranks);
+  ConnectionSlots::Network& network = *this;
+  if (limits.own != 0) slots_.emplace(me_, ranks, limits.own, network);
+  max_connections_ = limits.fewest;
   connector_->start(me_, job, std::move(addresses),
-                    {&send_completions_, arrivals_.get(), receives_.get()});
+                    {&send_completions_, arrivals_.get(), receives_.get()},
+                    slots_ ? &*slots_ : nullptr);
 }
 
 Result<std::unique_ptr<NetworkTransport>> create_transport(
     Bootstrap& bootstrap, const Shape& shape, const std::vector<int>& machine_of,
     const Result<TransportOptions>& options) {
   IBCOLL_ASSIGN(const AgreedPort agreed, agree_on_port(bootstrap, shape, machine_of, options));
-  const JobPlace place = place_of(shape, bootstrap.rank(), machine_of);
+  const JobPlace place = place_of(shape, bootstrap.rank(), machine_of, agreed);
   Result<std::unique_ptr<RcTransport>> transport = RcTransport::open(agreed.port, *options, place);
   Result<RankAddress> mine = tl::unexpected<Error>(Error{});
-  if (transport)
+  const uint32_t connections = most_connections(agreed.port, *options, place);
+  if (transport) {
     mine = (*transport)->address(agreed.place);
-  else
+    mine->connections = std::min(connections, RankAddress::kMostConnections);
+  } else {
     mine = tl::unexpected<Error>(declined(transport.error(), options->may_decline));
+  }
   if (transport && place.on_machine == 0) (*transport)->warn_of_registrations();
   IBCOLL_ASSIGN(std::vector<RankAddress> all, exchange(bootstrap, "verbs", mine));
   IBCOLL_TRY(check(all));
+  uint32_t fewest = 0;
+  for (const RankAddress& one : all) fewest = least_limit(fewest, one.connections);
+  if (fewest != 0 && options->connect == ConnectBy::kRdmacm)
+    return fail(ErrorCode::kUnsupported,
+                "IBCOLL_MAX_CONNECTIONS: connections made by librdmacm (IBCOLL_CONNECT=rdmacm) "
+                "can't be limited");
   (*transport)
-      ->connect_job(bootstrap, agreed.job,
-                    AddressBook(agreed.offers, agreed.ranks, std::move(all)));
+      ->connect_job(
+          bootstrap, agreed.job, AddressBook(agreed.offers, agreed.ranks, std::move(all)),
+          {.own = fewest != 0 && connections == 0 ? UINT32_MAX : connections, .fewest = fewest});
   return std::unique_ptr<NetworkTransport>(std::move(*transport));
 }
 

@@ -29,6 +29,8 @@ struct TransportOptions {
   RelaxedOrdering ordering = RelaxedOrdering::kAuto;
   /// Registrations kept for buffers that are not in use; 0: none.
   size_t kept_registrations = 256;
+  /// Connections of a rank at a time; 0: as many as its share of the device allows.
+  uint32_t max_connections = 0;
   /// A connected peer that was silent for so long is probed with a write of no bytes, while this
   /// rank waits.
   int64_t probe_after_ns = 500'000'000;

@@ -214,7 +214,8 @@ TEST(VerbsAddressBook, GivesEachRankThePortThatItUses) {
   offers[1].ports[0].address.lid = 9;
   const std::vector<RankPorts> ranks = {{0, -1}, {1, -1}, {0, -1}, {0, -1}};
   const AddressBook book(
-      offers, ranks, {{1, 10, 20, 0}, {0, 11, 0xabcdef, 0}, {0, 12, 22, 0}, {1, 0x123456, 23, 5}});
+      offers, ranks,
+      {{1, 0, 10, 20, 0}, {0, 1, 11, 0xabcdef, 0}, {0, 0, 12, 22, 0}, {1, 0, 0x123456, 23, 5}});
   ASSERT_EQ(book.ranks(), 4u);
   std::vector<std::string> names;
   std::vector<int> lids;

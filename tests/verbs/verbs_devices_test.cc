@@ -78,11 +78,12 @@ TEST_F(VerbsDevicesOther, SmallLimitsAreKept) {
   expect_right("SHIM_LIMITS=max_inline=0,max_rd_atomic=1,max_sge=1");
   expect_right("SHIM_LIMITS=max_qp_wr=16,max_srq_wr=8,max_cqe=32");
   expect_right("SHIM_LIMITS=max_mr_size=4194304,max_qp=5,max_cq=4,max_srq=1");
+  expect_right("SHIM_LIMITS=max_qp=4");  // one connection at a time
 }
 
 TEST_F(VerbsDevicesOther, LimitsThatAreTooSmallAreNamed) {
-  expect_error("SHIM_LIMITS=max_qp=4",
-               AllOf(HasSubstr("no queue pair"), HasSubstr("the device has 4 for all processes")));
+  expect_error("SHIM_LIMITS=max_qp=3", AllOf(HasSubstr("no datagram queue pair"),
+                                             HasSubstr("the device has 3 for all processes")));
   expect_error("SHIM_LIMITS=max_qp=1 SHIM_DEVICE=rxe2",
                AllOf(HasSubstr(": rxe2:1: no "), HasSubstr("the device has 1 for all")));
   expect_error("SHIM_LIMITS=max_qp_wr=8", HasSubstr("holds 8 work requests, 10 are needed"));
