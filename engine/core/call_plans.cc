@@ -61,7 +61,8 @@ CallFacts CallPlans::facts_of(Collective collective, int64_t block_bytes,
           .ordered = options.ordered,
           .graph = options.graph.get(),
           .costs_cores = sources_.messages_cost_cores && !group_.of_set,
-          .plans = !group_.of_set};
+          .plans = !group_.of_set,
+          .connections = sources_.connections};
 }
 
 AlgorithmNames CallPlans::worth_trying(Collective collective, int64_t block_bytes) const {

@@ -31,6 +31,10 @@ bool shares_blocks(const Graph* graph) {
   return graph != nullptr && graph->totals().crossing >= kSharers * graph->totals().origins;
 }
 
+bool has_few_for(const CallFacts& of, int peers) {
+  return of.connections != 0 && of.connections < static_cast<uint32_t>(peers);
+}
+
 struct Test {
   Condition condition;
   std::string_view name;
@@ -68,6 +72,12 @@ constexpr std::array kTests = {
          [](const CallFacts& of) { return shares_messages(of.graph); }},
     Test{kSharedBlocks, "several receivers a block",
          [](const CallFacts& of) { return shares_blocks(of.graph); }},
+    Test{kFewForRanks, "fewer connections than ranks of other servers",
+         [](const CallFacts& of) {
+           return has_few_for(of, of.shape.ranks() - of.shape.max_server_size());
+         }},
+    Test{kFewForServers, "fewer connections than other servers",
+         [](const CallFacts& of) { return has_few_for(of, of.shape.servers() - 1); }},
 };
 
 constexpr bool stand_by_bit() {

@@ -25,6 +25,8 @@ struct CallFacts {
   /// Messages between servers go through a protocol stack and cost cores' time (TCP).
   bool costs_cores = false;
   bool plans = true;  ///< plans for the network may be made
+  /// That each rank may have at a time to ranks of other servers; 0: any number.
+  uint32_t connections = 0;
 };
 
 /// Conditions on a call, as bits: a row of the table names those that must hold.
@@ -45,6 +47,8 @@ enum Condition : uint32_t {
   kCostsCores = 1 << 12,
   kSharedMessages = 1 << 13,  ///< of the graph: two blocks or more a message between two servers
   kSharedBlocks = 1 << 14,    ///< of the graph: two receivers or more a block that crosses
+  kFewForRanks = 1 << 15,     ///< fewer connections than ranks of other servers
+  kFewForServers = 1 << 16,   ///< fewer connections than other servers
 };
 
 constexpr Condition operator|(Condition a, Condition b) {

@@ -53,6 +53,11 @@ constexpr int64_t kSpareReduceFrom = 32 * kKb, kSpareReduceTo = 128 * kKb;
 /// block for several ranks (ib_sim, docs/algorithms.md).
 constexpr int64_t kNeighbor = 512, kNeighborShared = 32 * kKb;
 
+/// Where a rank has fewer connections than peers it makes one anew for each message. Up to here
+/// that takes longer than to pass blocks on: of one rank a server, and where the blocks of a server
+/// for another go as one message.
+constexpr int64_t kFewConnections = 64 * kKb, kFewConnectionsShared = 8 * kKb;
+
 /// What comes behind such a size.
 constexpr FirstSize above(int64_t bytes) { return {.block = bytes + 1}; }
 constexpr FirstSize from(int64_t bytes) { return {.block = bytes}; }
@@ -77,6 +82,22 @@ constexpr ChoiceRow kTable[] = {
     {{kAlltoall}, kOneServer, kAny, {"linear"}},
     {{kAlltoall}, kSparesOfThree, kAny, {"contention_free"}},
     {{kAlltoall}, kSparesOfThree, above(kSpareAlltoall), {"two_level_ring"}},
+    {{kAlltoall}, kFewForServers | kSeveralAServer, kAny, {"bruck"}},
+    {{kAlltoall},
+     kFewForServers | kSeveralAServer,
+     above(kFewConnectionsShared),
+     {"aggregate"},
+     kWhole,
+     kFree},
+    {{kAlltoall}, kFewForServers | kSeveralAServer, above(kAggregate), {"two_level_ring"}},
+    {{kAlltoall}, kFewForServers, kAny, {"bruck"}},
+    {{kAlltoall},
+     kFewForServers,
+     above(kFewConnections),
+     {"two_level_ring"},
+     kWhole,
+     kPaced,
+     kPlan},
     // One short message a server: to wait for tokens is a round trip a step and keeps no link busy.
     {{kAlltoall}, kManySeveral, kAny, {"bruck"}},
     {{kAlltoall}, kManySeveral, above(kBruck), {"aggregate"}, kWhole, kFree},
@@ -113,6 +134,10 @@ constexpr ChoiceRow kTable[] = {
     {{kAllgatherv}, kAlways, kAny, {"ring"}},
 
     {{kGather, kScatter}, kOneServer, kAny, {"linear"}},
+    {{kGather}, kFewForRanks, kAny, {"binomial"}},
+    {{kGather}, kFewForRanks, above(kFewConnections), {"linear"}, kWhole, kPaced, kPlan, kAtBound},
+    {{kScatter}, kFewForRanks, kAny, {"binomial"}},
+    {{kScatter}, kFewForRanks, above(kFewConnections), {"linear"}},
     {{kGather}, kAlways, kAny, {"binomial"}},
     {{kGather}, kAlways, above(kGatherTree), {"linear"}, kWhole, kPaced, kPlan, kAtBound},
     {{kScatter}, kAlways, kAny, {"binomial"}},

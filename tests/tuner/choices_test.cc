@@ -37,10 +37,12 @@ struct Calls {
   bool costs_cores = false;         ///< messages between servers do
   bool by_leaders = false;          ///< a multicast
   std::string_view algorithm = {};  ///< that the call names
+  uint32_t connections = 0;         ///< CallFacts::connections
   std::string title() const {
     return "# " + std::string(to_string(collective)) + (ordered ? ", ordered" : "") +
            (costs_cores ? ", messages cost cores" : "") + (by_leaders ? ", by leaders alone" : "") +
-           (algorithm.empty() ? "" : fmt::format(", {} by name", algorithm));
+           (algorithm.empty() ? "" : fmt::format(", {} by name", algorithm)) +
+           (connections == 0 ? "" : fmt::format(", {} connections", connections));
   }
 };
 
@@ -63,7 +65,8 @@ std::string choice_of(const Calls& calls, const Shape& shape, int64_t bytes,
                         .ordered = calls.ordered,
                         .graph = graph,
                         .by_leaders = calls.by_leaders,
-                        .costs_cores = calls.costs_cores};
+                        .costs_cores = calls.costs_cores,
+                        .connections = calls.connections};
   const Choice choice = choose(facts, {.named = {.algorithm = calls.algorithm}});
   if (calls.by_leaders) return fmt::format("{}, {} pieces", choice.algorithm, choice.pieces);
   return to_text(collective, choice) + (choice.planned.empty() ? "" : ", or a plan");
@@ -426,6 +429,7 @@ std::string all_choices() {
     const std::string ordered =
         reduces(collective) ? add({.collective = collective, .ordered = true}, usual) : usual;
     add({.collective = collective, .ordered = true, .costs_cores = true}, ordered);
+    add({.collective = collective, .connections = 3}, usual);
   }
   add_named(text);
   add_sources(text);
