@@ -274,7 +274,7 @@ TEST(IbInfoJob, TellsPeopleTheSame) {
   EXPECT_EQ(text.status, 0) << text.out;
   for (const char* says :
        {"102400 ranks on 800 servers", "102272 connections", "total", "Grows with the job",
-        "Shape of the job", "queue pairs; a ConnectX has", "While the job starts"})
+        "Shape of the job", "at most 1841 of its 102272 connections", "While the job starts"})
     EXPECT_THAT(text.out, HasSubstr(says));
 }
 

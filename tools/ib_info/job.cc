@@ -76,11 +76,13 @@ Result<PlannedCall> parse_call(std::string_view text) {
 }
 
 /// As CallPlans does it for a job without rules and without a known network.
-Status plan_call(const Shape& shape, bool costs_cores, int64_t eager_bytes, PlannedCall& call) {
+Status plan_call(const Shape& shape, bool costs_cores, int64_t eager_bytes, uint32_t connections,
+                 PlannedCall& call) {
   const CallFacts facts{.collective = call.collective,
                         .shape = shape,
                         .block_bytes = size_to_choose_by(call.collective, call.bytes),
-                        .costs_cores = costs_cores};
+                        .costs_cores = costs_cores,
+                        .connections = connections};
   const Choice choice = choose(facts, {.named = {.algorithm = call.name}});
   IBCOLL_ASSIGN(call.algorithm, find_algorithm(call.collective, choice.algorithm));
   call.options = choice.options;
@@ -265,7 +267,7 @@ class JobMemory {
                           format_size(call.bytes), call.algorithm->name,
                           call.eager ? ", data at once" : "");
     text += fmt::format("  rank {} has most to do: {} connections to ranks of other servers\n\n",
-                        load_.rank, network_.queue_pairs);
+                        load_.rank, load_.network.connections);
     Table parts({"A rank's memory", "", "touched", "reserved on top"});
     for (const PartSum& part : kParts) {
       bool first = true;
@@ -286,10 +288,9 @@ class JobMemory {
         tables.add_row({std::string(item.what), fmt::format("{:.4g}", item.each_rank),
                         size_text(item.bytes), std::string(item.why)});
     text += tables.text() + "\n";
-    if (network_.device_queue_pairs != 0 && machine_queue_pairs() > network_.device_queue_pairs)
-      text +=
-          fmt::format("The {} ranks of a machine would take {} queue pairs; a ConnectX has {}.\n",
-                      on_machine(), machine_queue_pairs(), network_.device_queue_pairs);
+    if (network_.queue_pairs < load_.network.connections)
+      text += fmt::format("The rank has at most {} of its {} connections at a time.\n",
+                          network_.queue_pairs, load_.network.connections);
     return text + fmt::format(
                       "While the job starts, each rank holds {}; rank 0 of a job that a launcher "
                       "has started holds {} more. While programs are built, a rank holds {}.\n",
@@ -312,6 +313,7 @@ class JobMemory {
   Status plan_calls() {
     int64_t eager_bytes = 0;
     bool costs_cores = false;
+    uint32_t connections = 0;
     const Result<const NetworkKind*> kind = find_network(question_.transport);
     if (!kind) return fail(ErrorCode::kInvalidArgument, "--transport: {}", kind.error().message);
     kind_ = *kind;
@@ -321,10 +323,11 @@ class JobMemory {
       eager_bytes =
           std::min(wanted, longest_eager(NetworkTransport::kMaxMailBytes - sizeof(MailHeader),
                                          static_cast<size_t>(shape_.ranks())));
+      IBCOLL_ASSIGN(connections, max_connections());
     }
     for (const std::string_view text : split(question_.calls, ',')) {
       IBCOLL_ASSIGN(PlannedCall call, parse_call(text));
-      IBCOLL_TRY(plan_call(shape_, costs_cores, eager_bytes, call));
+      IBCOLL_TRY(plan_call(shape_, costs_cores, eager_bytes, connections, call));
       calls_.push_back(std::move(call));
     }
     if (calls_.empty())
@@ -333,11 +336,24 @@ class JobMemory {
     return {};
   }
 
+  int machines() const { return kind_->on_one_machine ? 1 : shape_.servers(); }
+
+  /// Before it is known what there is to do.
+  Result<uint32_t> max_connections() const {
+    NetworkLoad load{.ranks = static_cast<uint64_t>(shape_.ranks()),
+                     .machines = static_cast<uint64_t>(machines()),
+                     .outside = static_cast<uint64_t>(shape_.ranks() - shape_.max_server_size())};
+    IBCOLL_ASSIGN(load.max_connections, config_integer("IBCOLL_MAX_CONNECTIONS"));
+    const Result<NetworkMemory> memory = network_memory(question_.transport, load);
+    if (!memory)
+      return fail(ErrorCode::kInvalidArgument, "--transport: {}", memory.error().message);
+    return memory->max_connections;
+  }
+
   Status collect() {
-    const JobSize size{.ranks = shape_.ranks(),
-                       .machines = kind_->on_one_machine ? 1 : shape_.servers(),
-                       .ranks_here = on_machine()};
+    const JobSize size{.ranks = shape_.ranks(), .machines = machines(), .ranks_here = on_machine()};
     load_.network.machines = static_cast<uint64_t>(size.machines);
+    IBCOLL_ASSIGN(load_.network.max_connections, config_integer("IBCOLL_MAX_CONNECTIONS"));
     if (shape_.servers() > 1) {
       Result<NetworkMemory> network = network_memory(question_.transport, load_.network);
       if (!network)
