@@ -158,10 +158,13 @@ inline constexpr Variable kVariables[] = {
      .name = "IBCOLL_MAX_CONNECTIONS",
      .type = VariableType::kInteger,
      .default_value = "0",
-     .help = "How many connections to ranks of other servers a rank has at a time. If it needs "
-             "more, the connection that was used least recently is closed, and made again when it "
-             "is needed (docs/scale.md). Each rank may have a limit of its own; if one has a "
-             "limit, all ranks have a progress thread. 0: no limit.",
+     .help =
+         "How many connections to ranks of other servers a rank has at a time. If it needs "
+         "more, the connection that was used least recently is closed, and made again when it "
+         "is needed (docs/scale.md). Each rank may have a limit of its own; if one has a "
+         "limit, all ranks have a progress thread. Not over UCX, and not with "
+         "`IBCOLL_CONNECT=rdmacm`. 0: as many as are used; over verbs, at most the rank's share "
+         "of the device's queue pairs.",
      .high = 1 << 20},
     {.group = VariableGroup::kTransports,
      .name = "IBCOLL_LOOPBACK_PLACING",

@@ -32,8 +32,8 @@ struct NetworkSetup {
   /// Of each rank. Machines are numbered 0, 1, ... in the order of their lowest ranks.
   const std::vector<int>& machines;
   uint64_t loopback_seed = 0;  ///< not 0: the loopback reorders and delays what it may
-  /// Connections that a rank may have at a time (IBCOLL_MAX_CONNECTIONS); 0: what device and memory
-  /// allow.
+  /// Connections that a rank may have at a time (IBCOLL_MAX_CONNECTIONS); 0: what the device
+  /// allows.
   uint32_t max_connections = 0;
   /// Others may be taken instead: what is likely to fail later is to say so now (kUnsupported).
   bool may_decline = false;
@@ -58,7 +58,7 @@ struct NetworkLoad {
   uint64_t connections = 0;  ///< ranks that it exchanges data with
   uint64_t mailed = 0;       ///< those of them that it sends mails
   uint64_t longest_mail = 0;
-  uint64_t max_connections = 0;  ///< at a time; 0: what device and memory allow
+  uint64_t max_connections = 0;  ///< at a time; 0: what the device allows
 
   /// How many it may have at a time where the transport has room for so many; 0: enough.
   uint64_t limit(uint64_t room) const {
