@@ -15,6 +15,7 @@ constexpr int64_t kLastRepeatNs = 500'000'000;
 constexpr uint32_t kPsnMask = 0xffffff;
 /// A way that brought no answer for so long is looked for again: it may be gone.
 constexpr int64_t kWayNs = 5'000'000'000;
+/// Longer than a device takes to acknowledge what has come.
 constexpr int64_t kGivenUpNs = 20'000'000;
 /// So many questions without an answer in RetryOptions::unreachable_ns mean that there is no way.
 /// Counted, since a machine that stands still for a while asks none.

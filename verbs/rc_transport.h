@@ -95,8 +95,8 @@ class RcTransport final : public NetworkTransport, ConnectionSlots::Network {
     std::byte* mail_slots = nullptr;
     uint32_t mail_key = 0;
     bool heard = true;
-    bool last_sent = false;  ///< nothing more goes over this connection
-    std::optional<ibv_wc> last_failed;
+    bool last_sent = false;             ///< nothing more goes over this connection
+    std::optional<ibv_wc> last_failed;  ///< the acknowledgement of the last thing that was sent
     int64_t silent_since_ns = 0;
   };
   /// Memory for the mail slots of a number of peers.
