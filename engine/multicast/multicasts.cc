@@ -9,7 +9,7 @@ namespace ibcoll {
 namespace {
 
 /// How often those that are late are looked for.
-constexpr int64_t kLookNs = 10'000'000;
+constexpr int64_t kBetweenLooksNs = 10'000'000;
 /// The clock is read once in so many rounds.
 constexpr uint32_t kRounds = 32;
 
@@ -209,7 +209,7 @@ bool Multicasts::take_inbox() {
 void Multicasts::look_after() {
   if (sends_.idle() && !runs_.has_open()) return;
   const int64_t now = now_ns();
-  if (now - looked_ns_ < kLookNs) return;
+  if (now - looked_ns_ < kBetweenLooksNs) return;
   looked_ns_ = now;
   runs_.look_after(now);
   sends_.look_after(now);
