@@ -125,16 +125,17 @@ inline constexpr Variable kVariables[] = {
      .default_value = "0",
      .help = "Address space that each rank reserves for the buffers that it allocates "
              "(`ibcoll_alloc`). Memory is used only when a buffer is allocated. 0: as much as "
-             "the machine has memory, or less if there is not enough address space for all ranks "
+             "the machine's memory, or less if there is not enough address space for all ranks "
              "of a server.",
      .high = int64_t{1} << 44},
     {.group = VariableGroup::kTransports,
      .name = "IBCOLL_TRANSPORT",
      .type = VariableType::kChoice,
      .default_value = "auto",
-     .help = "The transport between servers. `auto` takes the best one that is available; `shm` "
-             "refuses to run on more than one server; `loopback` is a software network inside "
-             "one machine; `verbs` is InfiniBand and RoCE; `ucx` is any network that UCX "
+     .help = "The transport between servers. `auto` takes `loopback` if all ranks are on one "
+             "machine; otherwise, it takes `verbs` if that can connect all ranks, and `ucx` if "
+             "not. `shm` refuses to run on more than one server; `loopback` is a software network "
+             "inside one machine; `verbs` is InfiniBand and RoCE; `ucx` is any network that UCX "
              "supports, such as TCP (docs/ucx.md).",
      .choices = "auto,shm",
      .or_network = true},
@@ -160,11 +161,12 @@ inline constexpr Variable kVariables[] = {
      .default_value = "0",
      .help =
          "How many connections to ranks of other servers a rank has at a time. If it needs "
-         "more, the connection that was used least recently is closed, and made again when it "
-         "is needed (docs/scale.md). Each rank may have a limit of its own; if one has a "
-         "limit, all ranks have a progress thread. Not over UCX, and not with "
-         "`IBCOLL_CONNECT=rdmacm`. 0: as many as are used; over verbs, at most the rank's share "
-         "of the device's queue pairs.",
+         "more, the connection that was used least recently is closed, and reopened when it is "
+         "needed again (docs/scale.md). Each rank may have a limit of its own. If a limit on any "
+         "rank is lower than its number of ranks on other servers, all ranks have a progress "
+         "thread. Not supported over UCX or with `IBCOLL_CONNECT=rdmacm`, which refuse such a "
+         "limit. 0: as many as are used; over verbs (not with rdmacm), at most the rank's share of "
+         "the device's queue pairs.",
      .high = 1 << 20},
     {.group = VariableGroup::kTransports,
      .name = "IBCOLL_LOOPBACK_PLACING",
@@ -245,7 +247,7 @@ inline constexpr Variable kVariables[] = {
      .help = "Whether an RDMA device that supports relaxed ordering may write data to the buffers "
              "of calls out of order on the PCIe bus. The completion that reports the arrival of "
              "data still comes last. `auto`: `on`, except with Intel processors, which gain "
-             "nothing from it, and some of which have errors in it.",
+             "nothing from it and some of which implement it incorrectly.",
      .choices = "auto,on,off"},
     {.group = VariableGroup::kVerbs,
      .name = "IBCOLL_RECEIVES",
@@ -259,17 +261,17 @@ inline constexpr Variable kVariables[] = {
      .name = "IBCOLL_ACK_TIMEOUT",
      .type = VariableType::kInteger,
      .default_value = "0",
-     .help = "How long an RDMA device waits for an acknowledgement before it sends again: 4.096 us "
+     .help = "How long an RDMA device waits for an acknowledgement before it resends: 4.096 us "
              "times two to the power of this value (devices may wait up to four times as long). 0: "
-             "the smallest value, but at least 14, with which the first attempt and all "
-             "`IBCOLL_RETRIES` together last at least as long as `IBCOLL_PORT_DOWN`. With smaller "
-             "values, lost packets are sent again sooner.",
+             "the smallest value, at least 14, for which the first attempt and all retries "
+             "(`IBCOLL_RETRIES`) together last at least as long as `IBCOLL_PORT_DOWN`. With "
+             "smaller values, lost packets are resent sooner.",
      .high = 31},
     {.group = VariableGroup::kVerbs,
      .name = "IBCOLL_RETRIES",
      .type = VariableType::kInteger,
      .default_value = "6",
-     .help = "How often an RDMA device sends again before the peer counts as dead. With 7, "
+     .help = "How many times an RDMA device resends before the peer counts as dead. With 7, "
              "Soft-RoCE never gives up.",
      .high = 7},
     {.group = VariableGroup::kUcx,
@@ -301,17 +303,19 @@ inline constexpr Variable kVariables[] = {
      .help = "Directory of schedules that become algorithms: its files `*.json` and `*.jsonl`, "
              "as `ib_sched import` and `ib_sched show --json` write them (docs/programs.md). "
              "Calls, rules and tools choose them by name. Set it on all ranks; rank 0 reads the "
-             "files. If a schedule cannot be proved, the job does not start."},
+             "files. If a schedule cannot be proved correct, the job does not start."},
     {.group = VariableGroup::kAlgorithms,
      .name = "IBCOLL_FABRIC",
      .type = VariableType::kString,
      .default_value = "",
-     .help = "The network between the servers, in a form that `ib_topo` accepts: a "
-             "specification, a file, or `live` (docs/fabrics.md). Servers are then numbered so "
-             "that algorithms that pass data around a ring of servers use few links twice, and "
-             "`contention_free` plans for this network. Must be the same on all ranks. Empty: "
-             "the network is not known, and `contention_free` assumes that all servers are alike "
-             "on one switch."},
+     .help =
+         "The network between the servers, in a form that `ib_topo` accepts: a "
+         "specification, a file, or `live` (docs/fabrics.md). Servers are then numbered so "
+         "that algorithms that pass data around a ring of servers rarely use the same link twice, "
+         "and "
+         "`contention_free` plans for this network. Must be the same on all ranks. Empty: "
+         "the network is not known, and `contention_free` assumes that all servers are alike "
+         "on one switch."},
     {.group = VariableGroup::kAlgorithms,
      .name = "IBCOLL_FABRIC_HOSTS",
      .type = VariableType::kString,
@@ -323,11 +327,11 @@ inline constexpr Variable kVariables[] = {
      .name = "IBCOLL_FABRIC_PERMITTED",
      .type = VariableType::kString,
      .default_value = "",
-     .help =
-         "Pairs of hosts of `IBCOLL_FABRIC` that may send data to each other, in either "
-         "direction: `fat1:node01,fat1:node02`. In plans of `contention_free`, messages of other "
-         "pairs pass through hosts in between. All other algorithms, and tokens, use all pairs. "
-         "The value of rank 0 counts. Empty: all hosts may send to each other."},
+     .help = "Pairs of hosts of `IBCOLL_FABRIC` that may send data to each other, in either "
+             "direction: `fat1:node01,fat1:node02`. In plans of `contention_free`, data for other "
+             "pairs passes through hosts in between. All other algorithms, and the short control "
+             "messages (tokens) of `contention_free`, use all pairs. The value of rank 0 counts. "
+             "Empty: all hosts may send to each other."},
     {.group = VariableGroup::kAlgorithms,
      .name = "IBCOLL_FABRIC_ERROR",
      .type = VariableType::kString,
@@ -350,21 +354,22 @@ inline constexpr Variable kVariables[] = {
      .name = "IBCOLL_COSTS",
      .type = VariableType::kString,
      .default_value = "measure",
-     .help = "What copying between cores costs on this machine, which decides how messages "
-             "travel inside a server (docs/tuning.md). `measure`: this is measured when a job "
-             "starts, within some milliseconds, and kept for an hour in `$XDG_CACHE_HOME/ibcoll` "
-             "(or `~/.cache/ibcoll`). `off`: typical values apply. Otherwise, a file that "
-             "`ib_info --costs --json` has written. The setting of the first rank of each server "
-             "applies."},
+     .help =
+         "What copying between cores costs on this machine, which decides how messages "
+         "travel inside a server (docs/tuning.md). `measure`: this is measured when a job "
+         "starts, which takes a few milliseconds, and kept for an hour in `$XDG_CACHE_HOME/ibcoll` "
+         "(or `~/.cache/ibcoll`). `off`: typical values apply. Otherwise, a file that "
+         "`ib_info --costs --json` has written. The setting of the first rank of each server "
+         "applies."},
     {.group = VariableGroup::kAlgorithms,
      .name = "IBCOLL_LEARN",
      .type = VariableType::kBool,
      .default_value = "on",
      .help = "Whether ranks time some of the messages that they send inside a server, and send "
-             "later ones by the way that has taken the least time (docs/tuning.md). If not, and "
+             "later ones in the way that has taken the least time (docs/tuning.md). If `off`, and "
              "always on machines whose ranks have to share cores, the way depends only on costs "
-             "(`IBCOLL_COSTS`). In MPI programs, also whether other algorithms are tried in the "
-             "calls that are measured (docs/mpi.md)."},
+             "(`IBCOLL_COSTS`). In MPI programs, this variable also decides whether other "
+             "algorithms are tried in the calls that are measured (docs/mpi.md)."},
     {.group = VariableGroup::kThreads,
      .name = "IBCOLL_THREADS",
      .type = VariableType::kChoice,
@@ -385,7 +390,7 @@ inline constexpr Variable kVariables[] = {
      .type = VariableType::kSize,
      .default_value = "64M",
      .help = "Memory that multicast messages may take on each rank, from their announcement "
-             "until the program has freed them. One message of each master is "
+             "until the program has freed them. One message of each sender is "
              "accepted even if this memory is used up; no message may be longer than all of it. "
              "A rank that has used up this memory counts as late for the ranks that send to it.",
      .low = 64 * 1024,
@@ -394,8 +399,8 @@ inline constexpr Variable kVariables[] = {
      .name = "IBCOLL_MULTICAST_WINDOW",
      .type = VariableType::kInteger,
      .default_value = "64",
-     .help = "How many multicasts of one rank may be under way at a time. A multicast that only "
-             "late ranks have not received yet no longer counts against this limit. Instead, it "
+     .help = "How many multicasts of one rank may be under way at a time. Once only late "
+             "ranks still lack a multicast, it no longer counts against this limit. Instead, it "
              "counts against each of these late ranks, with the same limit.",
      .low = 1,
      .high = 65535},
@@ -404,8 +409,9 @@ inline constexpr Variable kVariables[] = {
      .type = VariableType::kString,
      .default_value = "",
      .help = "File that `ib_logp --calls --json` has written on this machine and network: what "
-             "messages cost. From this file, `ibcoll_multicast_bound` computes how long a "
-             "multicast takes at most. Empty: the costs are not known, and there are no bounds."},
+             "messages cost. From this file, `ibcoll_multicast_bound` computes an upper "
+             "bound on the time that a multicast takes. Empty: the costs are not known, and there "
+             "are no bounds."},
     {.group = VariableGroup::kFailures,
      .name = "IBCOLL_LATE",
      .type = VariableType::kDuration,
@@ -422,15 +428,17 @@ inline constexpr Variable kVariables[] = {
      .type = VariableType::kDuration,
      .default_value = "5s",
      .help = "How long a rank waits before it gives up if its RDMA port is down, if there is no "
-             "route to a peer, or if a peer does not answer at all. Devices repeat data under "
-             "way for at least as long (see `IBCOLL_ACK_TIMEOUT`). Over UCX: how long the "
+             "route to a peer, or if a peer does not answer at all. Unless "
+             "`IBCOLL_ACK_TIMEOUT` is set, devices keep resending unacknowledged data for at least "
+             "as long. Over UCX: how long the "
              "machine of a peer may be silent before the peer counts as unreachable."},
     {.group = VariableGroup::kFailures,
      .name = "IBCOLL_CONTROL_TIMEOUT",
      .type = VariableType::kDuration,
      .default_value = "30s",
      .help = "How long a machine may be silent on the management network before its ranks count as "
-             "unreachable. Jobs of a launcher use this network to start and to report failures. "
+             "unreachable. Jobs that a launcher has started use this network to start and to "
+             "report failures. "
              "Collectives that still get their data continue. Values below 1s count as 1s."},
     {.group = VariableGroup::kMpi,
      .name = "IBCOLL_MPI",
@@ -461,9 +469,11 @@ inline constexpr Variable kVariables[] = {
      .name = "IBCOLL_MPI_ORDERED",
      .type = VariableType::kBool,
      .default_value = "off",
-     .help = "Whether reductions combine data in one order, that of a binomial tree over the "
-             "ranks, so that results have the same bits however the ranks are placed. Applies to "
-             "all ranks if one of them sets it."},
+     .help =
+         "Whether reductions always combine data in the same order, that of a binomial tree over "
+         "the ranks, so that results are bitwise identical however the ranks are placed. "
+         "Applies to "
+         "all ranks if one of them sets it."},
     {.group = VariableGroup::kMpi,
      .name = "IBCOLL_MPI_RECORD",
      .type = VariableType::kString,
@@ -508,7 +518,7 @@ inline constexpr Variable kVariables[] = {
      .type = VariableType::kChoice,
      .default_value = "off",
      .help = "Whether ranks compare hashes of what they send and receive, so that a call ends "
-             "with an error if a byte has changed on its way (docs/checking.md). `data`: the "
+             "with an error if a byte has changed in transit (docs/checking.md). `data`: the "
              "comparison ends before the call does. `late`: it ends at the latest before the "
              "next call of the group ends. The setting of rank 0 applies to all ranks.",
      .choices = "off,data,late"},
