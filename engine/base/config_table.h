@@ -308,14 +308,12 @@ inline constexpr Variable kVariables[] = {
      .name = "IBCOLL_FABRIC",
      .type = VariableType::kString,
      .default_value = "",
-     .help =
-         "The network between the servers, in a form that `ib_topo` accepts: a "
-         "specification, a file, or `live` (docs/fabrics.md). Servers are then numbered so "
-         "that algorithms that pass data around a ring of servers rarely use the same link twice, "
-         "and "
-         "`contention_free` plans for this network. Must be the same on all ranks. Empty: "
-         "the network is not known, and `contention_free` assumes that all servers are alike "
-         "on one switch."},
+     .help = "The network between the servers, in a form that `ib_topo` accepts: a specification, "
+             "a file, or `live` (docs/fabrics.md). Servers are then numbered so that algorithms "
+             "that pass data around a ring of servers rarely use the same link twice, and "
+             "`contention_free` plans for this network. Must be the same on all ranks. Empty: the "
+             "network is not known, and `contention_free` assumes that all servers are alike on "
+             "one switch."},
     {.group = VariableGroup::kAlgorithms,
      .name = "IBCOLL_FABRIC_HOSTS",
      .type = VariableType::kString,
@@ -389,10 +387,10 @@ inline constexpr Variable kVariables[] = {
      .name = "IBCOLL_MULTICAST_MEMORY",
      .type = VariableType::kSize,
      .default_value = "64M",
-     .help = "Memory that multicast messages may take on each rank, from their announcement "
-             "until the program has freed them. One message of each sender is "
-             "accepted even if this memory is used up; no message may be longer than all of it. "
-             "A rank that has used up this memory counts as late for the ranks that send to it.",
+     .help = "Memory that multicast messages may take on each rank, from their announcement until "
+             "the program has freed them. One message of each sender is accepted even if this "
+             "memory is used up; no message may be longer than all of it. A rank that has used up "
+             "this memory counts as late for the ranks that send to it.",
      .low = 64 * 1024,
      .high = int64_t{1} << 44},
     {.group = VariableGroup::kMulticasts,
@@ -428,18 +426,17 @@ inline constexpr Variable kVariables[] = {
      .type = VariableType::kDuration,
      .default_value = "5s",
      .help = "How long a rank waits before it gives up if its RDMA port is down, if there is no "
-             "route to a peer, or if a peer does not answer at all. Unless "
-             "`IBCOLL_ACK_TIMEOUT` is set, devices keep resending unacknowledged data for at least "
-             "as long. Over UCX: how long the "
-             "machine of a peer may be silent before the peer counts as unreachable."},
+             "route to a peer, or if a peer does not answer at all. Unless `IBCOLL_ACK_TIMEOUT` "
+             "is set, devices keep resending unacknowledged data for at least as long. Over UCX: "
+             "how long the machine of a peer may be silent before the peer counts as unreachable."},
     {.group = VariableGroup::kFailures,
      .name = "IBCOLL_CONTROL_TIMEOUT",
      .type = VariableType::kDuration,
      .default_value = "30s",
-     .help = "How long a machine may be silent on the management network before its ranks count as "
-             "unreachable. Jobs that a launcher has started use this network to start and to "
-             "report failures. "
-             "Collectives that still get their data continue. Values below 1s count as 1s."},
+     .help = "How long a machine may be silent on the management network before its ranks count "
+             "as unreachable. Jobs that a launcher has started use this network to start and to "
+             "report failures. Collectives that still get their data continue. Values below 1s "
+             "count as 1s."},
     {.group = VariableGroup::kMpi,
      .name = "IBCOLL_MPI",
      .type = VariableType::kChoice,
@@ -469,11 +466,9 @@ inline constexpr Variable kVariables[] = {
      .name = "IBCOLL_MPI_ORDERED",
      .type = VariableType::kBool,
      .default_value = "off",
-     .help =
-         "Whether reductions always combine data in the same order, that of a binomial tree over "
-         "the ranks, so that results are bitwise identical however the ranks are placed. "
-         "Applies to "
-         "all ranks if one of them sets it."},
+     .help = "Whether reductions always combine data in the same order, that of a binomial tree "
+             "over the ranks, so that results are bitwise identical however the ranks are placed. "
+             "Applies to all ranks if one of them sets it."},
     {.group = VariableGroup::kMpi,
      .name = "IBCOLL_MPI_RECORD",
      .type = VariableType::kString,
