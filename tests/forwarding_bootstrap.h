@@ -26,6 +26,7 @@ class ForwardingBootstrap : public Bootstrap {
   void set_leaving(bool leaving) override { job_.set_leaving(leaving); }
   void set_gone() override { job_.set_gone(); }
   bool is_leaving(Rank rank) const override { return job_.is_leaving(rank); }
+  bool has_left(Rank rank) const override { return job_.has_left(rank); }
   std::optional<Failure> absence(Rank rank) const override { return job_.absence(rank); }
   std::optional<Failure> end_of(Rank rank) const override { return job_.end_of(rank); }
   uint32_t ends_noted() const override { return job_.ends_noted(); }

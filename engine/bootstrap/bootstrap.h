@@ -72,6 +72,9 @@ class Bootstrap {
   /// Whether a rank has ended its calls but still goes on with what others ask of it, until all
   /// have ended theirs. Not collective; one load of memory.
   virtual bool is_leaving(Rank) const { return false; }
+  /// Whether a rank has left the job in order, or does nothing for others any more. Not collective;
+  /// one load of memory.
+  virtual bool has_left(Rank) const { return false; }
   /// Why waiting for data of a rank may be in vain: it has left or is leaving the job, or can't be
   /// reached. Nothing while it takes part. Not collective; one load of memory.
   virtual std::optional<Failure> absence(Rank) const { return std::nullopt; }

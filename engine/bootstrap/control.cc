@@ -53,8 +53,7 @@ struct ControlBlock::End {
 /// after everybody has entered the round in between and so has read the bank: one rendezvous a
 /// round is enough.
 struct alignas(4096) ControlBlock::Header {
-  alignas(64) Shared<uint32_t> arrived;
-  alignas(64) Shared<uint32_t> round;
+  alignas(64) Shared<uint64_t> rendezvous;  ///< see Rendezvous
   /// Changes whenever a waiter should look again; what waiters sleep on.
   Shared<uint32_t> changes;
   Shared<int32_t> departed;  ///< 1 + the rank that ended first
@@ -63,6 +62,18 @@ struct alignas(4096) ControlBlock::Header {
   FirstFailure proposal;     ///< where reports are relayed
   FirstFailure after_death;  ///< what ends a job that has survived its failure, a death
   Shared<uint32_t> ends_noted;
+};
+
+/// How many rounds are over, and how many ranks have arrived for the next one. One word: a rank
+/// that goes away because of a failure takes its arrival back, unless all have come meanwhile; so
+/// either all ranks go through a round, or none does.
+struct Rendezvous {
+  uint32_t round, arrived;
+
+  static Rendezvous unpack(uint64_t bits) {
+    return {static_cast<uint32_t>(bits >> 32), static_cast<uint32_t>(bits)};
+  }
+  uint64_t pack() const { return uint64_t{round} << 32 | arrived; }
 };
 
 class ControlBootstrap final : public LocalBootstrap {
@@ -84,6 +95,7 @@ class ControlBootstrap final : public LocalBootstrap {
     if (!forked()) block_.set_presence(block_.job_rank(rank_), Presence::kGone);
   }
   bool is_leaving(Rank rank) const override { return block_.presence(rank) == Presence::kLeaving; }
+  bool has_left(Rank rank) const override { return block_.presence(rank) == Presence::kGone; }
   std::optional<Failure> absence(Rank rank) const override {
     switch (block_.presence(rank)) {
       case Presence::kHere:
@@ -187,11 +199,8 @@ class ControlBootstrap final : public LocalBootstrap {
   Status meet() {
     ControlBlock::Header& header = *block_.header_;
     IBCOLL_TRY(check_failure());
-    const uint32_t round = header.round.load(std::memory_order_acquire);
-    if (header.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 ==
-        static_cast<uint32_t>(size())) {
-      header.arrived.store(0, std::memory_order_relaxed);
-      header.round.store(round + 1, std::memory_order_release);
+    const uint32_t round = arrive();
+    if (is_over(round)) {
       block_.wake_all();
       return {};
     }
@@ -199,8 +208,8 @@ class ControlBootstrap final : public LocalBootstrap {
       const uint32_t changes = header.changes.load(std::memory_order_acquire);
       // In this order: a rank that took part in this round can only depart after it.
       const int32_t departed = header.departed.load(std::memory_order_acquire);
-      if (header.round.load(std::memory_order_acquire) != round) return {};
-      IBCOLL_TRY(check_failure());
+      if (is_over(round)) return {};
+      if (Status failed = check_failure(); !failed) return take_back(round) ? failed : Status();
       if (departed != 0) {
         abort(rank_has_left(block_.job_rank(departed - 1)));
         continue;
@@ -208,6 +217,37 @@ class ControlBootstrap final : public LocalBootstrap {
       if (block_.watch_) block_.watch_();
       futex_wait(header.changes, changes, kLongestSleepNs);
     }
+  }
+
+  bool is_over(uint32_t round) const {
+    const Shared<uint64_t>& word = block_.header_->rendezvous;
+    return Rendezvous::unpack(word.load(std::memory_order_acquire)).round != round;
+  }
+
+  /// The round that this rank has come to, which is over if it was the last one.
+  uint32_t arrive() {
+    Shared<uint64_t>& word = block_.header_->rendezvous;
+    uint64_t bits = word.load(std::memory_order_relaxed);
+    while (true) {
+      const Rendezvous now = Rendezvous::unpack(bits);
+      const bool last = now.arrived + 1 == static_cast<uint32_t>(size());
+      const Rendezvous then =
+          last ? Rendezvous{now.round + 1, 0} : Rendezvous{now.round, now.arrived + 1};
+      if (word.compare_exchange_strong(bits, then.pack(), std::memory_order_acq_rel))
+        return now.round;
+    }
+  }
+
+  /// False: the round is over.
+  bool take_back(uint32_t round) {
+    Shared<uint64_t>& word = block_.header_->rendezvous;
+    uint64_t bits = word.load(std::memory_order_acquire);
+    while (Rendezvous::unpack(bits).round == round) {
+      const Rendezvous without{round, Rendezvous::unpack(bits).arrived - 1};
+      if (word.compare_exchange_strong(bits, without.pack(), std::memory_order_acq_rel))
+        return true;
+    }
+    return false;
   }
 
   bool forked() const { return getpid() != process_; }

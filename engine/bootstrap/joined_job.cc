@@ -139,6 +139,7 @@ class JoinedBootstrap final : public Bootstrap {
   void set_leaving(bool leaving) override { local_->set_leaving(leaving); }
   void set_gone() override { local_->set_gone(); }
   bool is_leaving(Rank rank) const override { return local_->is_leaving(rank); }
+  bool has_left(Rank rank) const override { return local_->has_left(rank); }
   std::optional<Failure> absence(Rank rank) const override { return local_->absence(rank); }
   std::optional<Failure> end_of(Rank rank) const override { return local_->end_of(rank); }
   uint32_t ends_noted() const override { return local_->ends_noted(); }
