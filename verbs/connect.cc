@@ -17,6 +17,8 @@ constexpr uint32_t kPsnMask = 0xffffff;
 constexpr int64_t kWayNs = 5'000'000'000;
 /// Longer than a device takes to acknowledge what has come.
 constexpr int64_t kGivenUpNs = 20'000'000;
+/// Between two of them a rank takes some hundred completions.
+constexpr uint32_t kLooksAtBroken = 64;
 /// So many questions without an answer in RetryOptions::unreachable_ns mean that there is no way.
 /// Counted, since a machine that stands still for a while asks none.
 constexpr int kQuestions = 8;
@@ -71,7 +73,7 @@ Result<Connection*> Connector::open(Rank peer) {
   };
   Result<ReliableQueuePair> made = create();
   if (!made && !given_up_.empty()) {
-    given_up_.clear();
+    bury_all();
     made = create();
   }
   IBCOLL_ASSIGN(connection.qp, std::move(made));
@@ -83,16 +85,50 @@ Result<Connection*> Connector::open(Rank peer) {
 void Connector::close(Rank peer) {
   Connection& connection = entry(peer);
   const uint32_t closed = connection.closed + 1;
-  by_number_.erase(connection.qp.number());
-  queues_.sends->give_back_room();
-  given_up_.push_back({std::move(connection.qp), now_ns()});
+  give_up(connection, false);
   connection = Connection{};
   connection.closed = closed;
 }
 
+void Connector::give_up(Connection& connection, bool completes) {
+  by_number_.erase(connection.qp.number());
+  if (!completes) queues_.sends->give_back_room();
+  given_up_.push_back({std::move(connection.qp), now_ns(), completes});
+}
+
+void Connector::part(Rank peer) {
+  Connection& connection = entry(peer);
+  connection.lost = connection.broken = true;
+  connection.wanted = false;
+}
+
+Status Connector::lose(Rank peer) {
+  part(peer);
+  Connection& connection = entry(peer);
+  Status broken;
+  if (connection.qp.get() != nullptr) {
+    broken = connection.qp.break_off(device_);
+    give_up(connection, true);
+  }
+  connection = Connection{};
+  connection.lost = connection.broken = true;
+  return broken;
+}
+
 void Connector::bury(int64_t now_ns) {
-  std::erase_if(given_up_,
-                [now_ns](const GivenUp& one) { return now_ns - one.at_ns > kGivenUpNs; });
+  std::erase_if(given_up_, [&](GivenUp& one) {
+    if (now_ns - one.at_ns <= kGivenUpNs) return false;
+    // Its number may be another's afterwards, and what has come by it is still to be taken.
+    if (one.completes && ++one.looked_at < kLooksAtBroken) return false;
+    if (one.completes) queues_.sends->give_back_room();
+    return true;
+  });
+}
+
+void Connector::bury_all() {
+  for (const GivenUp& one : given_up_)
+    if (one.completes) queues_.sends->give_back_room();
+  given_up_.clear();
 }
 
 std::string Connector::both_ends(Rank peer) const {
@@ -101,13 +137,13 @@ std::string Connector::both_ends(Rank peer) const {
                      describe(addresses_.port(peer)));
 }
 
-Status Connector::bear(Rank peer, Connection& connection, const Error& error,
-                       int64_t now_ns) const {
+Status Connector::bear(Rank peer, Connection& connection, const Error& error, int64_t now_ns) {
   if (connection.unreachable_since_ns == 0) connection.unreachable_since_ns = now_ns;
   const int64_t since_ns = now_ns - connection.unreachable_since_ns;
   if (error.code == ErrorCode::kPeerFailed && since_ns < retry_.unreachable_ns) return {};
   if (error.code != ErrorCode::kPeerFailed)
     return fail(error.code, "no connection from {}: {}", both_ends(peer), error.message);
+  unreached_ = peer;
   return fail(error.code, "no route from {} for {:.1f} s (IBCOLL_PORT_DOWN): {}", both_ends(peer),
               static_cast<double>(since_ns) / 1e9, error.message);
 }
@@ -139,11 +175,13 @@ Status Connector::look_after(Rank peer, Connection& connection, int64_t now_ns) 
   } else if (connection.questions > 0) {
     connection.answers = 0;
   }
-  if (connection.questions == kQuestions)
+  if (connection.questions == kQuestions) {
+    unreached_ = peer;
     return fail(ErrorCode::kPeerFailed,
                 "no answer from {} for {:.1f} s (IBCOLL_PORT_DOWN): are both on one network, in "
                 "one partition?",
                 both_ends(peer), static_cast<double>(kQuestions * interval) / 1e9);
+  }
   IBCOLL_ASSIGN(const bool asked, question(peer, now_ns));
   if (asked) ++connection.questions;
   connection.question_at_ns = now_ns + (interval << connection.answers);

@@ -28,6 +28,8 @@ struct Connection {
   bool own_ready = false;   ///< this side accepts packets
   bool peer_ready = false;  ///< the peer is known to
   bool wanted = false;      ///< this rank has something to send
+  bool broken = false;      ///< nothing can be sent any more
+  bool lost = false;        ///< the peer has died, or left
   int64_t repeat_at_ns = 0;
   int64_t repeat_after_ns = 0;
   int64_t unreachable_since_ns = 0;  ///< 0: it is not
@@ -38,7 +40,7 @@ struct Connection {
   int answers = 0;                   ///< to the last questions, in a row
   int64_t question_at_ns = 0;
 
-  bool usable() const { return own_ready && peer_ready; }
+  bool usable() const { return own_ready && peer_ready && !broken; }
 };
 
 /// How connections are made (IBCOLL_CONNECT).
@@ -97,6 +99,12 @@ class Connector {
   /// Where connections are limited: gives the queue pair up. Nothing is under way any more in
   /// either direction.
   virtual void close(Rank peer);
+  /// The peer has died: its queue pair refuses packets from now on, and what comes of the peer is
+  /// ignored. To be called once.
+  virtual Status lose(Rank peer);
+  /// The peer has left: nothing is sent to it any more, and nobody waits for a connection to it.
+  /// May be said again.
+  virtual void part(Rank peer);
   /// To be called every few milliseconds while a peer is to close its end: an error where there is
   /// nobody any more.
   Status look_for(Rank peer, int64_t now_ns) { return look_after(peer, entry(peer), now_ns); }
@@ -107,6 +115,9 @@ class Connector {
   /// Repeats what was not answered. To be called every few milliseconds. A peer that is late is
   /// waited for; one that nothing comes from, not even from its responder, is an error.
   virtual Status repeat(int64_t now_ns) = 0;
+
+  /// The peer that the last error of code kPeerFailed was about, with which no connection is made.
+  Rank unreached() const { return unreached_; }
 
   /// Asks a peer's responder, to find out by Responder::heard() whether the peer lives. False:
   /// there is no room now.
@@ -128,7 +139,7 @@ class Connector {
   int lookup_events() const { return ways_->events(); }
   /// No error yet where a way may still be found (ErrorCode::kPeerFailed, not for too long): what
   /// was to be sent counts as lost.
-  Status bear(Rank peer, Connection& connection, const Error& error, int64_t now_ns) const;
+  Status bear(Rank peer, Connection& connection, const Error& error, int64_t now_ns);
   /// To be called while a peer has not agreed to a connection: an error where there is nobody.
   Status look_after(Rank peer, Connection& connection, int64_t now_ns);
   /// "rxe1:1 (::ffff:10.0.0.1) to rank 3 on rxe2:1 (::ffff:10.0.0.2)".
@@ -150,15 +161,21 @@ class Connector {
   ConnectionSlots* slots_ = nullptr;  ///< null: connections are not limited
 
  private:
+  Rank unreached_ = -1;
   std::unique_ptr<WayFinder> ways_;
   AddressBook addresses_;
   Queues queues_;
   SparseObjects<Connection> connections_;  ///< by rank
-  /// A device may acknowledge the last message of a queue pair after it is known to have come.
+  /// A device may acknowledge the last message of a queue pair after it is known to have come, and
+  /// one that was broken off still completes what was posted to it.
   struct GivenUp {
     ReliableQueuePair qp;
     int64_t at_ns;
+    bool completes;
+    uint32_t looked_at = 0;
   };
+  void give_up(Connection& connection, bool completes);
+  void bury_all();
   std::vector<GivenUp> given_up_;
   std::unordered_map<uint32_t, Rank> by_number_;
 };

@@ -48,6 +48,13 @@ void DatagramConnector::close(Rank peer) {
   Connector::close(peer);
 }
 
+void DatagramConnector::part(Rank peer) {
+  std::erase(unanswered_, peer);
+  held_.erase(peer);
+  offers_.erase(peer);
+  Connector::part(peer);
+}
+
 Status DatagramConnector::say_hello(Rank peer, Connection& connection, int64_t now_ns) {
   const Result<const Way*> found = way(peer, connection, now_ns);
   if (!found) return bear(peer, connection, found.error(), now_ns);
@@ -75,6 +82,8 @@ Status DatagramConnector::handle(const Hello& hello, int64_t now_ns) {
     log().debug("a datagram of another job was ignored");
     return {};
   }
+  if (const Connection* const known = connection(hello.from); known != nullptr && known->lost)
+    return {};
   if (slots_ != nullptr && is_to_wait(hello)) return {};
   IBCOLL_ASSIGN(Connection * connection, open(hello.from));
   connection->peer_ready |= hello.ready != 0;
@@ -140,7 +149,7 @@ Status DatagramConnector::repeat(int64_t now_ns) {
   for (size_t i = 0; i < unanswered_.size();) {
     const Rank peer = unanswered_[i];
     Connection& connection = *this->connection(peer);
-    if (connection.usable()) {
+    if (connection.usable() || connection.broken) {
       unanswered_[i] = unanswered_.back();
       unanswered_.pop_back();
       continue;

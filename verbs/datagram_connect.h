@@ -31,6 +31,7 @@ class DatagramConnector final : public Connector {
   Status want(Rank peer, int64_t now_ns) override;
   Status accept(Rank peer, int64_t now_ns) override;
   void close(Rank peer) override;
+  void part(Rank peer) override;
   Status poll(int64_t now_ns) override;
   Status repeat(int64_t now_ns) override;
 

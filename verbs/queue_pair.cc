@@ -95,6 +95,12 @@ Status ReliableQueuePair::restart(const Device& device) {
                 IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, "INIT");
 }
 
+Status ReliableQueuePair::break_off(const Device& device) {
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_ERR;
+  return modify(device, get(), attributes, IBV_QP_STATE, "ERR");
+}
+
 Status ReliableQueuePair::connect(const Device& device, const Way& way, uint32_t peer_number,
                                   uint32_t peer_psn, uint32_t own_psn, const RetryOptions& retry) {
   ibv_qp_attr receive{};

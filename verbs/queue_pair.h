@@ -59,6 +59,9 @@ class ReliableQueuePair {
   /// Back to what it was when new. Nothing must have been posted to it.
   Status restart(const Device& device);
 
+  /// To state ERR: packets are refused, what was posted is flushed.
+  Status break_off(const Device& device);
+
   uint32_t number() const { return handle_->qp_num; }
   uint32_t max_inline() const { return max_inline_; }
   uint32_t max_segments() const { return max_segments_; }

@@ -39,7 +39,7 @@ void RcTransport::tick(int64_t now) {
   latch_connection(connector_->poll(now), now);
   latch_connection(connector_->repeat(now), now);
   connector_->bury(now);
-  look_at_suspect(now);
+  look_at_suspects(now);
   if (now < next_look_ns_) return;
   next_look_ns_ = now + kLookNs;
   look_at_events(now);
@@ -128,8 +128,11 @@ void RcTransport::latch_connection(const Status& status, int64_t now) {
   const Error& error = status.error();
   if (error.code == ErrorCode::kPeerFailed) look_at_own_port(now);
   const std::string trouble = own_port_.trouble(now, options_.retry.unreachable_ns);
-  if (error.code != ErrorCode::kPeerFailed || trouble.empty())
+  if (error.code != ErrorCode::kPeerFailed)
     latch(status);
+  else if (trouble.empty())
+    suspect(connector_->unreached(),
+            {me_, error.code, fmt::format("rank {}: {}", me_, error.message)}, true, now);
   else
     latch(fail(ErrorCode::kSystem, "its own port {} {}: {}", device_.port().name(), trouble,
                error.message));
@@ -166,10 +169,20 @@ void RcTransport::latch_send_error(const ibv_wc& done) {
     latch(std::move(failure));
     return;
   }
-  if (!suspect_)
-    suspect_ = {to, std::move(failure), certain, now, now, responder_->heard(to)};
-  else if (certain && !suspect_->certain && suspect_->peer == to)
-    suspect_->failure = std::move(failure), suspect_->certain = true;
+  suspect(to, std::move(failure), certain, now);
+}
+
+/// `certain`: no better reason for the failure will come.
+void RcTransport::suspect(Rank peer, Failure failure, bool certain, int64_t now) {
+  const auto known = std::ranges::find(suspects_, peer, &Suspect::peer);
+  if (known == suspects_.end()) {
+    suspects_.push_back({peer, std::move(failure), certain, now, now, responder_->heard(peer)});
+    has_suspects_ = true;
+    connector_->connection(peer)->broken = true;
+  } else if (certain && !known->certain) {
+    known->failure = std::move(failure);
+    known->certain = true;
+  }
 }
 
 /// The state of the own port, if its event has not come yet.
@@ -182,16 +195,26 @@ void RcTransport::look_at_own_port(int64_t now) {
     own_port_.went_down(now);
 }
 
-void RcTransport::look_at_suspect(int64_t now) {
-  if (!suspect_ || failure_) return;
-  const bool alive = responder_->heard(suspect_->peer) != suspect_->heard;
-  if ((alive && suspect_->certain) || now >= suspect_->since_ns + kVerdictNs) {
-    latch(suspect_->failure);
-  } else if (!alive && now >= suspect_->question_at_ns) {
-    suspect_->question_at_ns = now + kQuestionNs;
-    if (const auto asked = connector_->question(suspect_->peer, now); !asked)
-      latch(suspect_->failure);
+/// A connection may have broken because the peer died, which others know better. One that has left
+/// the job after a death, when ranks leave alone, is as good as dead.
+void RcTransport::look_at_suspects(int64_t now) {
+  for (Suspect& one : suspects_) {
+    if (one.due) continue;
+    const bool alive = responder_->heard(one.peer) != one.heard;
+    const bool gone = bootstrap_->has_left(one.peer) || bootstrap_->end_of(one.peer);
+    if (gone) one.failure = {one.peer, ErrorCode::kPeerFailed, one.failure.what};
+    one.due = gone || (alive && one.certain) || now >= one.since_ns + kVerdictNs;
+    if (one.due || alive || now < one.question_at_ns) continue;
+    one.question_at_ns = now + kQuestionNs;
+    one.due = !connector_->question(one.peer, now);
   }
+}
+
+std::optional<Failure> RcTransport::failure() const {
+  if (failure_ || suspects_.empty()) [[likely]]
+    return failure_;
+  const auto due = std::ranges::find(suspects_, true, &Suspect::due);
+  return due == suspects_.end() ? std::nullopt : std::optional(due->failure);
 }
 
 }  // namespace ibcoll::verbs

@@ -78,17 +78,23 @@ Result<MemoryKey> RcTransport::register_spare(void* base, size_t bytes) {
   return key;
 }
 
+void RcTransport::want(Rank rank) {
+  const int64_t now = now_ns();
+  latch_connection(connector_->want(rank, now), now);
+}
+
 /// The peer, if data can be sent to it; else asks for a connection.
 RcTransport::Peer* RcTransport::usable(Rank rank) {
-  if (ended()) [[unlikely]]
+  if (failure_) [[unlikely]]
     return nullptr;
-  if (slots_) return usable_of_few(rank);
+  if (slots_) return is_parted(rank) ? nullptr : usable_of_few(rank);
   Peer* peer = peers_.find(static_cast<size_t>(rank));
   const Connection* connection = connector_->connection(rank);
   if (peer && connection->usable()) [[likely]]
     return peer;
+  if (is_parted(rank) || (connection && connection->broken)) return nullptr;
   if (!connection || !connection->wanted) {
-    latch(connector_->want(rank, now_ns()));
+    want(rank);
     connection = connector_->connection(rank);
   }
   return connection && connection->usable() ? &enter(rank) : nullptr;
@@ -98,7 +104,7 @@ RcTransport::Peer* RcTransport::usable(Rank rank) {
 RcTransport::Peer* RcTransport::usable_of_few(Rank rank) {
   if (!slots_->may_send(rank)) return nullptr;
   const Connection& connection = *connector_->connection(rank);
-  if (!connection.usable() && !connection.wanted) latch(connector_->want(rank, now_ns()));
+  if (!connection.usable() && !connection.wanted && !connection.broken) want(rank);
   return connection.usable() ? &enter(rank) : nullptr;
 }
 
@@ -119,7 +125,7 @@ RcTransport::Peer& RcTransport::enter(Rank rank) {
 bool RcTransport::put(Rank rank, const void* source, const MemoryKey& source_key,
                       RemoteAddress target, size_t bytes, uint64_t immediate) {
   Peer* peer = usable(rank);
-  if (!peer) return false;
+  if (!peer) return is_parted(rank);
   const size_t pieces = bytes == 0 ? 1 : (bytes + max_piece_ - 1) / max_piece_;
   if (!room(*peer, pieces, bytes)) return false;
   const auto* from = static_cast<const std::byte*>(source);
@@ -157,7 +163,7 @@ bool RcTransport::put_segments(Rank rank, std::span<const PutSegment> segments,
                                const MemoryKey& source_key, RemoteAddress target,
                                uint64_t immediate) {
   Peer* peer = usable(rank);
-  if (!peer) return false;
+  if (!peer) return is_parted(rank);
   const Cut cut{segments, static_cast<uint32_t>(source_key.local), max_piece_,
                 peer->send.max_segments};
   size_t requests = 0, bytes = 0;
@@ -210,7 +216,8 @@ bool RcTransport::add_mail_slots(Peer& peer) {
 
 bool RcTransport::mail(Rank rank, std::span<const std::byte> bytes, size_t data_bytes) {
   Peer* peer = usable(rank);
-  if (!peer || !peer->send.room(1) || peer->mails_sent - peer->mails_taken_there >= kMailsPerPeer)
+  if (!peer) return is_parted(rank);
+  if (!peer->send.room(1) || peer->mails_sent - peer->mails_taken_there >= kMailsPerPeer)
     return false;
   if (!peer->mail_slots && !add_mail_slots(*peer)) return false;
   // The slot is free: the peer has taken the mail that was in it.
@@ -242,7 +249,7 @@ bool RcTransport::tell(Rank rank, ConnectionSlots::Word word) {
   switch (word) {
     case Word::kAsk:
     case Word::kOffer:
-      latch(connector_->want(rank, now_ns()));
+      want(rank);
       break;
     case Word::kAccept:
       latch(connector_->accept(rank, now_ns()));
@@ -276,18 +283,47 @@ bool RcTransport::has_arrived(Rank rank) {
   return sends_.completed(peer.send) == peer.send.posted;
 }
 
-/// All mails of either end have been taken: the counts of both say so when they connect anew.
-void RcTransport::ended(Rank rank) {
-  Peer& peer = *peers_.find(static_cast<size_t>(rank));
+void RcTransport::lose(Rank rank) {
+  part(rank);
+  stop_sending(rank);  // what has come since may have made it a peer again
+  latch(connector_->lose(rank));
+}
+
+/// Its queue pair stays for what it has sent.
+void RcTransport::part(Rank rank) {
+  std::erase_if(suspects_, [rank](const Suspect& one) { return one.peer == rank; });
+  has_suspects_ = !suspects_.empty();
+  if (is_parted(rank)) return;
+  parted_.push_back(rank);
+  if (slots_) slots_->lose(rank);
+  stop_sending(rank);
+  connector_->part(rank);
+}
+
+void RcTransport::stop_sending(Rank rank) {
+  Peer* const peer = peers_.find(static_cast<size_t>(rank));
+  if (peer == nullptr || peer->send.qp == nullptr) return;
+  sends_.drop(peer->send);
+  forget(*peer);
+}
+
+/// Of a connection that is no more.
+void RcTransport::forget(Peer& peer) {
   peer.send.qp = nullptr;
   peer.last_sent = false;
   peer.last_failed.reset();
-  peer.mails_taken_there = peer.mails_sent;
-  peer.mails_reported = peer.mails_taken_here;
   if (peer.mail_slots != nullptr) free_mail_slots_.push_back({peer.mail_slots, peer.mail_key});
   peer.mail_slots = nullptr;
   std::erase(connected_, &peer);
   counters_.connections = connected_.size();
+}
+
+/// All mails of either end have been taken: the counts of both say so when they connect anew.
+void RcTransport::ended(Rank rank) {
+  Peer& peer = *peers_.find(static_cast<size_t>(rank));
+  peer.mails_taken_there = peer.mails_sent;
+  peer.mails_reported = peer.mails_taken_here;
+  forget(peer);
   connector_->close(rank);
 }
 
@@ -312,7 +348,7 @@ size_t RcTransport::poll(std::span<Arrival> arrivals) {
     idle_ = 0;
     tick(now_ns());
   }
-  if (slots_ && !ended()) {
+  if (slots_ && !failure_) {
     if (slots_->advance()) wake();
     flush();
   }
@@ -329,6 +365,8 @@ void RcTransport::take_sends() {
   for (int i = 0; i < count; ++i) {
     const Rank rank = SendQueue::peer_of(done[i].wr_id);
     Peer& peer = *peers_.find(static_cast<size_t>(rank));
+    if (peer.send.qp == nullptr) [[unlikely]]
+      continue;  // of a queue pair that is no more
     if (done[i].status != IBV_WC_SUCCESS) [[unlikely]] {
       // A peer that has closed the connection, too, may be gone before it has acknowledged that: it
       // has told, though this rank may not have come to that yet.
@@ -361,7 +399,7 @@ size_t RcTransport::take_arrivals(std::span<Arrival> arrivals) {
 bool RcTransport::take_arrival(const ibv_wc& done, Arrival& arrival) {
   const Rank from = connector_->peer_of(done.qp_num);
   if (done.status != IBV_WC_SUCCESS || from < 0) [[unlikely]] {
-    if (done.status != IBV_WC_SUCCESS && done.status != IBV_WC_WR_FLUSH_ERR)
+    if (from >= 0 && done.status != IBV_WC_WR_FLUSH_ERR)
       latch(Failure{from, ErrorCode::kSystem,
                     fmt::format("rank {} on {}: a receive from rank {} failed: {}", me_,
                                 device_.port().name(), from, ibv_wc_status_str(done.status))});
@@ -400,7 +438,7 @@ uint64_t RcTransport::completed(Rank rank) {
 }
 
 void RcTransport::flush() {
-  if (!ended()) [[likely]]
+  if (!failure_) [[likely]]
     latch(sends_.flush());
 }
 
@@ -427,7 +465,8 @@ std::vector<NamedCounter> RcTransport::details() const {
 
 bool RcTransport::all_complete() {
   return std::all_of(connected_.begin(), connected_.end(), [this](Peer* peer) {
-    return sends_.completed(peer->send) == peer->send.posted;
+    return connector_->connection(peer->send.peer)->broken ||
+           sends_.completed(peer->send) == peer->send.posted;
   });
 }
 
@@ -435,8 +474,13 @@ bool RcTransport::all_complete() {
 /// whatever its program does; nobody gets data of which an error keeps the rest.
 void RcTransport::withdraw() {
   constexpr int64_t kLongestNs = 200'000'000;
+  drain(kLongestNs);
+}
+
+void RcTransport::drain(int64_t longest_ns) {
   flush();
-  for (const int64_t until = now_ns() + kLongestNs; !all_complete() && now_ns() < until;) {
+  for (const int64_t until = now_ns() + longest_ns; !all_complete() && now_ns() < until;) {
+    flush();
     take_sends();
     sched_yield();
   }
@@ -444,12 +488,13 @@ void RcTransport::withdraw() {
 
 Status RcTransport::close() {
   std::array<Arrival, kBatch> arrivals;
-  while (!failure_ && !all_complete()) {
+  std::optional<Failure> failed = failure();
+  for (; !failed && (has_suspects() || !all_complete()); failed = failure()) {
     poll(arrivals);
     if (const auto failure = bootstrap_->failure()) return tl::unexpected<Error>(failure->error());
     sched_yield();
   }
-  if (failure_) return fail(failure_->code, "{}", failure_->what);
+  if (failed) return fail(failed->code, "{}", failed->what);
   // A queue pair destroyed before the last acknowledgement has arrived would give the peer an
   // error.
   return bootstrap_->barrier();

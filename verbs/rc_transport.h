@@ -1,6 +1,7 @@
 #pragma once
 /// The transport behind create_transport().
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -75,10 +76,14 @@ class RcTransport final : public NetworkTransport, ConnectionSlots::Network {
   bool wake_on_arrival(Bell& bell) override;
   bool needs_polls() const override { return slots_.has_value(); }
   uint32_t max_connections() const override { return max_connections_; }
-  std::optional<Failure> failure() const override { return failure_; }
+  bool survives_deaths() const override { return true; }
+  void lose(Rank peer) override;
+  void part(Rank peer) override;
+  std::optional<Failure> failure() const override;
   const TransportCounters& counters() const override { return counters_; }
   std::vector<NamedCounter> details() const override;
   void withdraw() override;
+  void drain(int64_t longest_ns) override;
   Status close() override;
 
  private:
@@ -116,6 +121,8 @@ class RcTransport final : public NetworkTransport, ConnectionSlots::Network {
   bool has_arrived(Rank peer) override;
   void ended(Rank peer) override;
   void send_last(Peer& peer);
+  void stop_sending(Rank rank);
+  void forget(Peer& peer);
   Peer* usable(Rank peer);
   Peer* usable_of_few(Rank peer);
   void sent(Rank peer) {
@@ -136,11 +143,16 @@ class RcTransport final : public NetworkTransport, ConnectionSlots::Network {
   void latch(Failure failure);
   void latch(const Status& status);
   void latch_connection(const Status& status, int64_t now_ns);
+  void want(Rank peer);
+  void suspect(Rank peer, Failure failure, bool certain, int64_t now_ns);
   void latch_send_error(const ibv_wc& done);
   void look_at_own_port(int64_t now_ns);
   void look_at_closing(Peer& peer, int64_t now_ns);
-  void look_at_suspect(int64_t now_ns);
-  bool ended() const { return failure_ || suspect_; }
+  void look_at_suspects(int64_t now_ns);
+  /// Whether what is posted to a rank counts as done.
+  bool is_parted(Rank rank) const {
+    return !parted_.empty() && std::find(parted_.begin(), parted_.end(), rank) != parted_.end();
+  }
   bool all_complete();
 
   TransportOptions options_;
@@ -187,8 +199,10 @@ class RcTransport final : public NetworkTransport, ConnectionSlots::Network {
     int64_t since_ns = 0;
     int64_t question_at_ns = 0;
     uint32_t heard = 0;  ///< of Responder, when it broke
+    bool due = false;    ///< nobody has said so
   };
-  std::optional<Suspect> suspect_;
+  std::vector<Suspect> suspects_;
+  std::vector<Rank> parted_;  ///< peers that have died, or left
   PortHistory own_port_;
   std::optional<PortCounters> port_counters_;
   uint64_t probes_ = 0;

@@ -114,6 +114,12 @@ class CmConnector final : public Connector {
     return ask(peer, *connection, now_ns);
   }
 
+  void part(Rank peer) override {
+    std::erase(asked_, peer);
+    attempt(peer).reset();
+    Connector::part(peer);
+  }
+
   Status poll(int64_t now_ns) override {
     rdma_cm_event* event = nullptr;
     while (rdma_get_cm_event(channel_.get(), &event) == 0) IBCOLL_TRY(handle(event, now_ns));
@@ -126,7 +132,7 @@ class CmConnector final : public Connector {
     for (size_t i = 0; i < asked_.size();) {
       const Rank peer = asked_[i];
       Connection& connection = *this->connection(peer);
-      if (connection.usable()) {
+      if (connection.usable() || connection.broken) {
         asked_[i] = asked_.back();
         asked_.pop_back();
         continue;
@@ -242,6 +248,7 @@ class CmConnector final : public Connector {
       return fail(ErrorCode::kSystem, "{}: {}", device_.port().name(), rdma_event_str(type));
     const auto peer = static_cast<Rank>(reinterpret_cast<intptr_t>(id->context));
     Connection& connection = *this->connection(peer);
+    if (connection.lost) return {};
     switch (type) {
       case RDMA_CM_EVENT_ADDR_RESOLVED:
         return rdma_resolve_route(id, kResolveMs) == 0 ? Status()
@@ -294,6 +301,10 @@ class CmConnector final : public Connector {
       return {};
     }
     const Rank peer = request.from;
+    if (entry(peer).lost) {
+      rdma_reject(id.get(), nullptr, 0);
+      return {};
+    }
     IBCOLL_ASSIGN(Connection * connection, open(peer));
     if (connection->own_ready || (attempt(peer) && me_ < peer)) {
       rdma_reject(id.get(), &kMineCounts, sizeof kMineCounts);

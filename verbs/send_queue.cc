@@ -92,6 +92,13 @@ void SendQueue::probe(SendState& peer) {
   if (!(work.send_flags & IBV_SEND_SIGNALED)) signal(peer, work);
 }
 
+void SendQueue::drop(SendState& peer) {
+  if (peer.first != nullptr) std::erase(chained_, &peer);
+  peer.first = peer.last = nullptr;
+  peer.qp = nullptr;
+  peer.completed = peer.signaled = peer.posted;
+}
+
 Status SendQueue::flush() {
   for (SendState* peer : chained_) {
     if (peer->quiet && peer->last_data > peer->quiet_at) {

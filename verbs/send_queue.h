@@ -81,6 +81,8 @@ class SendQueue {
   void ask_for_last(SendState& peer) {
     if (!(peer.last->send_flags & IBV_SEND_SIGNALED)) signal(peer, *peer.last);
   }
+  /// The peer's queue pair is no more: all that was posted to it is as good as complete.
+  void drop(SendState& peer);
   /// Hands all chains to the device.
   Status flush();
   /// To be called for a completion with this work request id.

@@ -135,6 +135,20 @@ void ConnectionSlots::end(Pair& pair) {
   network_.ended(pair.peer);
 }
 
+void ConnectionSlots::lose(Rank peer) {
+  Pair* const pair = pairs_.find(static_cast<size_t>(peer));
+  if (pair == nullptr || pair->state == State::kClosed) return;
+  if (pair->state == State::kInLine) line_.remove(pair);
+  if (pair->state >= State::kOpen) by_use_.erase(pair->use);
+  if (pair->state == State::kClosing) --closing_;
+  if (pair->state >= State::kHeld) --taken_;
+  if (pair->in_to_do) std::erase(to_do_, pair);
+  pair->state = State::kClosed;
+  pair->untold = Word{};
+  pair->peer_closes = pair->in_to_do = pair->wanted = false;
+  network_.wake();  // others may wait for the slot
+}
+
 bool ConnectionSlots::advance_all() {
   ++round_;
   bool again = see_to_all();

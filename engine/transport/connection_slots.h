@@ -74,6 +74,9 @@ class ConnectionSlots {
   /// Whether the peer has said that it sends nothing more, before the connection ends.
   bool is_closed_by(Rank peer) const;
 
+  /// The peer has died: there is no connection to it, and will be none. May be said again.
+  void lose(Rank peer);
+
   /// A round: answers peers, and makes room for the connections that are waited for. True: another
   /// round is to follow, although nobody may have to say anything first.
   bool advance() { return (!to_do_.empty() || !line_.empty()) && advance_all(); }

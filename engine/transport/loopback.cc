@@ -8,8 +8,10 @@
 #include <chrono>
 #include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "engine/base/clock.h"
 #include "engine/base/config.h"
 #include "engine/base/pages.h"
 #include "engine/transport/connection_slots.h"
@@ -76,7 +78,7 @@ class Loopback final : public NetworkTransport, ConnectionSlots::Network {
         max_connections_(fewest) {
     handed_out_.reserve(posted_.size() * Wire::kMails);
     if (bounce || seed != 0)
-      queue_ = std::make_unique<SendQueue>(wire_, bounce ? nullptr : &placer_, failure_, seed);
+      queue_ = std::make_unique<SendQueue>(wire_, bounce ? nullptr : &placer_, failures_, seed);
     ConnectionSlots::Network& network = *this;
     if (connections != 0) slots_.emplace(wire_.me(), wire_.ranks(), connections, network);
   }
@@ -122,9 +124,9 @@ class Loopback final : public NetworkTransport, ConnectionSlots::Network {
   bool put_segments(Rank peer, Segments segments, const MemoryKey& source_key, RemoteAddress target,
                     uint64_t immediate) override {
     if (segments.empty() || segments.size() > loopback::kMaxSegments) {
-      failure_.set({wire_.me(), ErrorCode::kInternal,
-                    fmt::format("rank {} puts {} segments to rank {}: from 1 to {} are taken",
-                                wire_.me(), segments.size(), peer, loopback::kMaxSegments)});
+      failures_.set({wire_.me(), ErrorCode::kInternal,
+                     fmt::format("rank {} puts {} segments to rank {}: from 1 to {} are taken",
+                                 wire_.me(), segments.size(), peer, loopback::kMaxSegments)});
       segments = {};
     }
     if (!put_all(peer, segments, source_key, target, immediate)) return false;
@@ -138,11 +140,11 @@ class Loopback final : public NetworkTransport, ConnectionSlots::Network {
 
   bool mail(Rank peer, std::span<const std::byte> bytes, size_t data_bytes) override {
     if (bytes.size() > kMaxMailBytes) {
-      failure_.set({wire_.me(), ErrorCode::kInternal,
-                    fmt::format("rank {} sends rank {} a mail of {} bytes: at most {} fit",
-                                wire_.me(), peer, bytes.size(), kMaxMailBytes)});
+      failures_.set({wire_.me(), ErrorCode::kInternal,
+                     fmt::format("rank {} sends rank {} a mail of {} bytes: at most {} fit",
+                                 wire_.me(), peer, bytes.size(), kMaxMailBytes)});
     }
-    const bool broken = failure_.present();
+    const bool broken = drops(peer);
     if (!broken && (!may_send(peer) || refused_for_no_reason(Room::kMail))) return false;
     if (!broken && !(queue_ ? queue_->post_mail(peer, bytes) : deliver_mail(peer, bytes)))
       return false;
@@ -154,6 +156,7 @@ class Loopback final : public NetworkTransport, ConnectionSlots::Network {
     for (const Rank peer : handed_out_) wire_.release_mail(peer);
     handed_out_.clear();
     if (queue_) queue_->progress();
+    has_suspects_ = failures_.has_suspects();
     const size_t arrived = receive(arrivals);
     const bool again = slots_ && advance_connections();
     // What is still to do must not wait until a peer rings.
@@ -164,8 +167,8 @@ class Loopback final : public NetworkTransport, ConnectionSlots::Network {
 
   uint64_t posted(Rank peer) const override { return posted_[index(peer)].posted; }
   uint64_t completed(Rank peer) override {
-    if (queue_ && failure_.present()) queue_->abandon();
-    if (!queue_ || failure_.present()) return posted_[index(peer)].posted;
+    if (queue_ && failures_.present()) queue_->abandon();
+    if (!queue_ || drops(peer)) return posted_[index(peer)].posted;
     queue_->progress();
     return queue_->completed(peer);
   }
@@ -176,11 +179,44 @@ class Loopback final : public NetworkTransport, ConnectionSlots::Network {
   bool wake_on_arrival(Bell&) override { return true; }  // whoever delivers rings the bell
   bool needs_polls() const override { return slots_.has_value(); }
   uint32_t max_connections() const override { return max_connections_; }
-  std::optional<Failure> failure() const override { return failure_.get(); }
+  bool survives_deaths() const override { return true; }
+  void lose(Rank peer) override {
+    posted_[index(peer)].lost = true;
+    part(peer);
+  }
+  void part(Rank peer) override {
+    Posted& state = posted_[index(peer)];
+    const bool known = std::exchange(state.parted, true);
+    if (queue_ && !known) queue_->lose(peer);
+    failures_.forget(peer);  // nothing is put to it any more
+    has_suspects_ = failures_.has_suspects();
+    if (known) return;
+    if (slots_) {
+      slots_->lose(peer);
+      counters_.connections = slots_->taken();
+    } else if (state.connected) {
+      --counters_.connections;
+    }
+  }
+  std::optional<Failure> failure() const override {
+    if (has_suspects_) [[unlikely]] {
+      if (auto due = failures_.due(bootstrap_)) return due;
+    }
+    return failures_.get();
+  }
   const TransportCounters& counters() const override { return counters_; }
   std::vector<NamedCounter> details() const override {
     if (!slots_) return {};
     return {{"connections_closed", slots_->closed()}};
+  }
+
+  void drain(int64_t longest_ns) override {
+    const int64_t until = now_ns() + longest_ns;
+    std::array<Arrival, 16> unwanted;
+    while (queue_ && queue_->busy() && now_ns() < until) {
+      poll(unwanted);
+      sched_yield();
+    }
   }
 
   Status close() override {
@@ -201,6 +237,8 @@ class Loopback final : public NetworkTransport, ConnectionSlots::Network {
     uint64_t posted = 0;
     bool used = false;       ///< something that counts was sent to the peer
     bool connected = false;  ///< anything was sent to it, or came from it
+    bool lost = false;       ///< it has died
+    bool parted = false;     ///< so it has, or it has left: nothing is sent to it
   };
 
   static size_t index(Rank rank) { return static_cast<size_t>(rank); }
@@ -215,19 +253,25 @@ class Loopback final : public NetworkTransport, ConnectionSlots::Network {
     ++posted_[index(peer)].posted;
     return true;
   }
+  /// Like a queue pair in its error state: takes everything, does nothing.
+  bool drops(Rank peer) const {
+    return failures_.present() || posted_[index(peer)].parted ||
+           (failures_.has_suspects() && failures_.suspects(peer));
+  }
   bool may_send(Rank peer) { return !slots_ || slots_->may_send(peer); }
   bool advance_connections() {
-    if (failure_.present()) return false;
+    if (failures_.present()) return false;
     const bool again = slots_->advance();
     counters_.connections = slots_->taken();
     return again;
   }
   void take_word(Rank peer, uint32_t word) {
+    if (posted_[index(peer)].parted) return;
     if (slots_ && slots_->heard(peer, static_cast<ConnectionSlots::Word>(word))) return;
     make_no_sense(peer);
   }
   void make_no_sense(Rank peer) {
-    failure_.set(
+    failures_.set(
         {wire_.me(), ErrorCode::kInternal,
          fmt::format("rank {} got something of rank {} without a connection", wire_.me(), peer)});
   }
@@ -243,8 +287,7 @@ class Loopback final : public NetworkTransport, ConnectionSlots::Network {
       post.bytes += segment.bytes;
       check_source(segment, source_key);
     }
-    // Like a queue pair in its error state: takes everything, does nothing.
-    const bool broken = failure_.present();
+    const bool broken = drops(peer);
     if (!broken &&
         (!may_send(peer) || refused_for_no_reason(post.bytes == 0 ? Room::kSignal : Room::kPut)))
       return false;
@@ -257,10 +300,10 @@ class Loopback final : public NetworkTransport, ConnectionSlots::Network {
   void check_source(const PutSegment& segment, const MemoryKey& key) {
     const auto address = reinterpret_cast<uint64_t>(segment.source);
     if (wire_.accessible(wire_.me(), key.local, address, segment.bytes)) return;
-    failure_.set({wire_.me(), ErrorCode::kSystem,
-                  fmt::format("local protection error: rank {} put {} bytes from {:#x} with key "
-                              "{:#x}: no registration covers them",
-                              wire_.me(), segment.bytes, address, key.local)});
+    failures_.set({wire_.me(), ErrorCode::kSystem,
+                   fmt::format("local protection error: rank {} put {} bytes from {:#x} with key "
+                               "{:#x}: no registration covers them",
+                               wire_.me(), segment.bytes, address, key.local)});
   }
 
   void count(Rank peer, size_t bytes, bool broken) {
@@ -277,7 +320,7 @@ class Loopback final : public NetworkTransport, ConnectionSlots::Network {
   }
 
   void connect(Posted& state) {
-    if (state.connected) [[likely]]
+    if (state.connected || state.parted) [[likely]]
       return;
     state.connected = true;
     ++counters_.connections;
@@ -297,7 +340,8 @@ class Loopback final : public NetworkTransport, ConnectionSlots::Network {
     else
       error = Error{ErrorCode::kSystem, "no registration covers them"};
     if (error)
-      failure_.set(loopback::remote_access_error(wire_.me(), peer, target, post.bytes, *error));
+      failures_.note_of_peer(
+          loopback::remote_access_error(wire_.me(), peer, target, post.bytes, *error));
     return !error;
   }
 
@@ -329,6 +373,8 @@ class Loopback final : public NetworkTransport, ConnectionSlots::Network {
   /// True if there is nothing left of that peer.
   bool take_from(Rank peer, std::span<Arrival> arrivals, size_t& arrived) {
     bool empty = false;
+    if (posted_[index(peer)].lost) [[unlikely]]
+      return true;
     if (!slots_) connect(posted_[index(peer)]);
     for (uint32_t left = delivery_.entries_of_peer(); left > 0 && arrived < arrivals.size();
          --left) {
@@ -341,7 +387,7 @@ class Loopback final : public NetworkTransport, ConnectionSlots::Network {
         take_word(peer, entry->value);
         continue;
       }
-      if (slots_ && !slots_->received(peer)) make_no_sense(peer);
+      if (slots_ && !posted_[index(peer)].parted && !slots_->received(peer)) make_no_sense(peer);
       if (entry->kind == Kind::kData) {
         wire_.end_data(peer, place_arrived(wire_.data_of(peer)));
         continue;
@@ -372,7 +418,7 @@ class Loopback final : public NetworkTransport, ConnectionSlots::Network {
     std::array<Arrival, 16> unwanted;
     for (int round = 0; !condition(); ++round) {
       poll(unwanted);
-      for (const auto& failure : {failure_.get(), bootstrap_.failure()})
+      for (const auto& failure : {failures_.get(), bootstrap_.failure()})
         if (failure) return tl::unexpected<Error>(failure->error());
       if (round < 1000)
         sched_yield();
@@ -385,7 +431,7 @@ class Loopback final : public NetworkTransport, ConnectionSlots::Network {
   Bootstrap& bootstrap_;
   Wire wire_;
   Placer placer_;
-  loopback::FailureLatch failure_;
+  loopback::Failures failures_;
   Delivery delivery_;
   std::vector<Posted> posted_;
   std::vector<uint64_t> ready_;   ///< senders known to have sent something

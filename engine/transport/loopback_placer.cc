@@ -8,6 +8,8 @@
 #include <cstring>
 #include <thread>
 
+#include "engine/base/clock.h"
+
 namespace ibcoll::loopback {
 namespace {
 
@@ -20,17 +22,47 @@ constexpr auto kLongestWord = std::chrono::milliseconds(200);
 
 }  // namespace
 
-void FailureLatch::set(Failure failure) {
+void Failures::set(Failure failure) {
   const std::lock_guard lock(mutex_);
   if (present_.load(std::memory_order_relaxed)) return;
   failure_ = std::move(failure);
   present_.store(true, std::memory_order_release);
 }
 
-std::optional<Failure> FailureLatch::get() const {
+std::optional<Failure> Failures::get() const {
   if (!present()) return std::nullopt;
   const std::lock_guard lock(mutex_);
   return failure_;
+}
+
+void Failures::note_of_peer(Failure failure) {
+  if (failure.code != ErrorCode::kPeerFailed) return set(std::move(failure));
+  const std::lock_guard lock(mutex_);
+  suspects_.push_back({std::move(failure), now_ns()});
+  has_suspects_.store(true, std::memory_order_release);
+}
+
+bool Failures::suspects(Rank rank) const {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::any_of(suspects_,
+                             [rank](const Suspect& one) { return one.failure.culprit == rank; });
+}
+
+void Failures::forget(Rank rank) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(suspects_, [rank](const Suspect& one) { return one.failure.culprit == rank; });
+  has_suspects_.store(!suspects_.empty(), std::memory_order_release);
+}
+
+std::optional<Failure> Failures::due(const Bootstrap& bootstrap) const {
+  const int64_t now = now_ns();
+  const std::lock_guard lock(mutex_);
+  for (const Suspect& one : suspects_) {
+    const Rank rank = one.failure.culprit;
+    if (now - one.since_ns >= kVerdictNs || bootstrap.has_left(rank) || bootstrap.end_of(rank))
+      return one.failure;
+  }
+  return std::nullopt;
 }
 
 Result<Placer> Placer::create(Bootstrap& bootstrap, std::span<const WatchedProcess> processes) {
@@ -77,7 +109,7 @@ std::optional<Failure> Placer::word_of(Rank peer) const {
   const auto until = std::chrono::steady_clock::now() + kLongestWord;
   while (true) {
     if (auto end = bootstrap_->end_of(peer)) return end;
-    if (auto failure = bootstrap_->failure()) return failure;
+    if (auto failure = bootstrap_->failure(); failure && failure->culprit == peer) return failure;
     if (std::chrono::steady_clock::now() > until) return std::nullopt;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }

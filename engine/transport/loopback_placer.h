@@ -14,17 +14,34 @@
 
 namespace ibcoll::loopback {
 
-/// The first failure of a transport; set by whichever thread meets it.
-class FailureLatch {
+/// What has gone wrong in a transport; set by whichever thread meets it.
+class Failures {
  public:
+  /// The first one counts.
   void set(Failure failure);
   std::optional<Failure> get() const;
   bool present() const { return present_.load(std::memory_order_acquire); }
 
+  /// What was put to a rank, the culprit, could not be placed. Where it may have died
+  /// (kPeerFailed) that counts only if nobody says so in kVerdictNs.
+  void note_of_peer(Failure failure);
+  bool has_suspects() const { return has_suspects_.load(std::memory_order_acquire); }
+  bool suspects(Rank rank) const;
+  /// The rank has died.
+  void forget(Rank rank);
+  /// Of a rank that has been suspected for long, or has left the job.
+  std::optional<Failure> due(const Bootstrap& bootstrap) const;
+
  private:
+  static constexpr int64_t kVerdictNs = 2'000'000'000;
+  struct Suspect {
+    Failure failure;
+    int64_t since_ns;
+  };
   mutable std::mutex mutex_;
-  Shared<bool> present_{false};
+  Shared<bool> present_{false}, has_suspects_{false};
   Failure failure_;
+  std::vector<Suspect> suspects_;
 };
 
 class Placer {

@@ -30,10 +30,10 @@ bool holds_up(const Post& early, const Post& late) {
 
 }  // namespace
 
-SendQueue::SendQueue(Wire& wire, Placer* placer, FailureLatch& failure, uint64_t seed)
+SendQueue::SendQueue(Wire& wire, Placer* placer, Failures& failures, uint64_t seed)
     : wire_(wire),
       placer_(placer),
-      failure_(failure),
+      failures_(failures),
       seed_(seed),
       random_(seed * kGolden + static_cast<uint64_t>(wire.me())),
       lanes_(static_cast<size_t>(wire.ranks())) {
@@ -118,6 +118,11 @@ uint64_t SendQueue::completed(Rank peer) const {
   return lane == nullptr ? 0 : lane->completed.load(std::memory_order_acquire);
 }
 
+void SendQueue::lose(Rank peer) {
+  const std::lock_guard lock(mutex_);
+  drop_all(lane(peer));
+}
+
 void SendQueue::abandon() {
   const std::lock_guard lock(mutex_);
   active_.clear();
@@ -136,11 +141,12 @@ void SendQueue::step() { serve((seed_ == 0 ? turn_++ : random_()) % active_.size
 void SendQueue::serve(size_t at) {
   const Rank peer = active_[at];
   Lane& lane = this->lane(peer);
-  if (wire_.refused(peer)) {
-    give_up(peer, {peer, ErrorCode::kSystem,
+  if (!lane.failed && wire_.refused(peer)) {
+    failures_.set({peer, ErrorCode::kSystem,
                    fmt::format("remote access error: rank {} refused data of rank {}: its memory "
                                "was no longer registered when the data arrived",
                                peer, wire_.me())});
+    drop_all(lane);
   }
   if (seed_ == 0) {
     while (lane.count > 0 && advance(peer, lane)) {
@@ -203,13 +209,16 @@ bool SendQueue::place_piece(Rank peer, Post& post, size_t piece) {
   const size_t bytes = std::min(post.piece_bytes, post.bytes - offset);
   const RemoteAddress target{post.target.address + offset, post.target.key};
   if (!wire_.accessible(peer, target.key, target.address, bytes)) {
-    give_up(peer, remote_access_error(wire_.me(), peer, post.target, post.bytes,
+    failures_.set(remote_access_error(wire_.me(), peer, post.target, post.bytes,
                                       Error{ErrorCode::kSystem, "no registration covers them"}));
+    drop_all(lane(peer));
     return true;
   }
   if (placer_ == nullptr) return wire_.push_data(peer, target, post.source(), offset, bytes);
-  if (auto error = placer_->place(peer, target.address, post.source(), offset, bytes))
-    give_up(peer, remote_access_error(wire_.me(), peer, post.target, post.bytes, *error));
+  if (auto error = placer_->place(peer, target.address, post.source(), offset, bytes)) {
+    failures_.note_of_peer(remote_access_error(wire_.me(), peer, post.target, post.bytes, *error));
+    drop_all(lane(peer));
+  }
   return true;
 }
 
@@ -224,9 +233,8 @@ bool SendQueue::deliver_first(Rank peer, Lane& lane) {
   return true;
 }
 
-void SendQueue::give_up(Rank peer, Failure failure) {
-  failure_.set(std::move(failure));
-  Lane& lane = this->lane(peer);
+/// What is to come is dropped, too.
+void SendQueue::drop_all(Lane& lane) {
   lane.failed = true;
   lane.finished += lane.count;
   lane.count = 0;

@@ -44,7 +44,7 @@ class SendQueue {
 
   /// `placer`: nullptr to send data through the wire's slots. seed 0: in order, as fast as
   /// possible.
-  SendQueue(Wire& wire, Placer* placer, FailureLatch& failure, uint64_t seed);
+  SendQueue(Wire& wire, Placer* placer, Failures& failures, uint64_t seed);
   ~SendQueue();
   SendQueue(const SendQueue&) = delete;
   SendQueue& operator=(const SendQueue&) = delete;
@@ -54,6 +54,9 @@ class SendQueue {
   bool post_mail(Rank peer, std::span<const std::byte> bytes);
   void progress();
   uint64_t completed(Rank peer) const;
+  /// The peer has died: forgets all for it, and so does with what comes; no source of it is read
+  /// after this returns.
+  void lose(Rank peer);
   /// Forgets everything; no source is read after this returns.
   void abandon();
   /// True if something is on its way.
@@ -79,12 +82,12 @@ class SendQueue {
   bool place_some(Rank peer, Lane& lane);
   bool place_piece(Rank peer, Post& post, size_t piece);
   bool deliver_first(Rank peer, Lane& lane);
-  void give_up(Rank peer, Failure failure);
+  void drop_all(Lane& lane);
   void run();
 
   Wire& wire_;
   Placer* const placer_;
-  FailureLatch& failure_;
+  Failures& failures_;
   const uint64_t seed_;
   std::mt19937_64 random_;
 

@@ -166,15 +166,33 @@ class NetworkTransport {
   /// number.
   virtual uint32_t max_connections() const { return 0; }
 
-  /// The first bad completion: which peer, and why.
+  /// Whether a job may go on after deaths: lose() takes a peer out.
+  virtual bool survives_deaths() const { return false; }
+  /// That rank has died. From now on nothing that it has sent is handed out or written to memory of
+  /// this rank, and whatever is posted to it is taken and complete at once, as is all that was.
+  /// Its failures are none any more. May be said again.
+  virtual void lose(Rank) {}
+  /// That rank has left the job in order, without waiting for others, as ranks do after a death.
+  /// What it has sent is handed out as before; the rest is as for lose(). May be said again.
+  virtual void part(Rank) {}
+  /// Whether something has gone wrong that may come of a peer's death: somebody has to find out
+  /// before failure() says that.
+  bool has_suspects() const { return has_suspects_; }
+
+  /// The first bad completion: which peer, and why. Where it may come of the peer's death, in a
+  /// while: others may know of that.
   virtual std::optional<Failure> failure() const = 0;
   virtual const TransportCounters& counters() const = 0;
   virtual std::vector<NamedCounter> details() const { return {}; }
+  /// Waits until everything posted to peers that live is done, so long at most: this rank leaves
+  /// without waiting for others, as after a death.
+  virtual void drain(int64_t) {}
   /// Collective: waits until everything posted is done, then takes the connections down.
   virtual Status close() = 0;
 
  protected:
   uint64_t posts_for_ = 0;
+  bool has_suspects_ = false;
 };
 
 /// Which call a message belongs to; both sides must mean the same.
