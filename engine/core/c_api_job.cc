@@ -198,9 +198,11 @@ int run_rank(Bootstrap& bootstrap, const ContextOptions& options, bool survives,
     if (const std::string handles = leftovers(context); !handles.empty())
       log().warn("the rank's function has returned and left {}", handles);
     // Others may have waited for this rank in vain: it has not ended well then.
+    const bool goes_on =
+        context.context->job().survives_deaths() && !context.context->executor().has_ended();
     const ibcoll_status left = give(leave(context));
     const auto failure = bootstrap.failure();
-    const bool outlived = survives && failure && failure->code == ErrorCode::kRankDied;
+    const bool outlived = survives && goes_on && failure && failure->code == ErrorCode::kRankDied;
     if (left != IBCOLL_OK && result == 0 && !outlived) {
       fmt::print(stderr, "{}\n", ibcoll_last_error());
       result = 1;
@@ -311,9 +313,7 @@ ibcoll_status ibcoll_launch(const ibcoll_launch_options* options,
     launch.bind = *bind;
     const Result<bool> keep = flag("keep_survivors", (*whole)->keep_survivors);
     if (!keep) return report(keep.error());
-    // Between servers there are none.
-    const std::optional<Shape>& shape = context_options->shape;
-    launch.keep_survivors = *keep && (!shape || shape->servers() == 1);
+    launch.keep_survivors = *keep;
     const Result<int> status = launch_processes(launch, [&](Bootstrap& bootstrap) {
       return run_rank(bootstrap, *context_options, launch.keep_survivors, main, argument);
     });

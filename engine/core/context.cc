@@ -24,7 +24,7 @@ ExecutorOptions executor_options(OpenedJob& job, const ContextOptions& options,
   executor.cycle_ns = options.cycle_ns;
   executor.streaming_bytes = last_level_cache_bytes() * 3 / 2;
   executor.board = job.board();
-  executor.has_died = [&job](Rank rank) { return job.has_died(rank); };
+  if (job.survives_deaths()) executor.has_died = [&job](Rank rank) { return job.has_died(rank); };
   executor.groups = &groups;
   executor.cells =
       Cells::share_of(shape.local_of(job.rank()), shape.server_size(shape.server_of(job.rank())));
@@ -129,6 +129,16 @@ void Context::end_transfers() {
   }
 }
 
+/// After a death, or where the job is over: nobody is waited for.
+Status Context::leave_alone(const Error& why) {
+  constexpr int64_t kLongestNs = 5'000'000'000;  // where who takes it computes
+  end_transfers();
+  NetworkTransport* const network = job_->network();
+  if (network != nullptr && !executor_.failed()) network->drain(kLongestNs);
+  job_->bootstrap().set_gone();  // it serves nobody any more
+  return tl::unexpected<Error>(why);
+}
+
 Status Context::close() {
   if (closed_) return {};
   closed_ = true;
@@ -152,8 +162,7 @@ Status Context::close() {
   }
   const Status entered = bootstrap.barrier();
   threads_.stop();
-  if (!entered) bootstrap.set_gone();  // it serves nobody any more
-  IBCOLL_TRY(entered);
+  if (!entered) return leave_alone(entered.error());
   end_transfers();
   const Status nothing_left = executor_.check_nothing_is_left();
   multicasts_.reset();

@@ -58,6 +58,7 @@ class Context {
   void open_plans(const ContextOptions& options);
   void make_multicasts(const ContextOptions& options);
   void end_transfers();
+  Status leave_alone(const Error& why);
 
   const std::unique_ptr<OpenedJob> job_;
   const CheckMode check_mode_;  ///< rank 0's setting

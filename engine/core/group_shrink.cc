@@ -26,7 +26,7 @@ class Shrinking {
         id_(id),
         name_(mix(group.identity().key, group.next_shrink())),
         members_(group.state().to_job.begin(), group.state().to_job.end()) {
-    if (context.job().network() == nullptr) verdicts_ = context.job().verdicts();
+    if (context.job().survives_deaths()) verdicts_ = context.job().verdicts();
   }
 
   Result<std::shared_ptr<Group>> run() {

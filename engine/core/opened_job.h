@@ -56,6 +56,11 @@ class OpenedJob {
   const NetworkTransport* network() const { return network_.transport.get(); }
   /// The transport between servers and, on rank 0, why "auto" took it; "none" on a single server.
   const std::string& network_reason() const { return network_.reason; }
+  /// Whether the job goes on after the death of a rank: all ranks are on one machine, whose memory
+  /// says who has died, and the network takes them out.
+  bool survives_deaths() const {
+    return machines_ == 1 && (network() == nullptr || network()->survives_deaths());
+  }
   /// Whether messages between servers cost cores' time, so that fewer are better.
   bool messages_cost_cores() const { return network_.costs_cores; }
   /// Rank 0's ContextOptions::check.

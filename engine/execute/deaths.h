@@ -11,11 +11,11 @@
 
 namespace ibcoll {
 
-/// A death inside a server ends the groups that the rank was in: rings and heaps of the others are
-/// as they were. Over a network what was under way to it may have broken what others need.
+/// A death ends the groups that the rank was in: rings and heaps of the others are as they were,
+/// and the network takes it out (NetworkTransport::lose).
 class Deaths {
  public:
-  /// `has_died`: whether a rank of the server has; empty: the job does not go on after a death.
+  /// `has_died`: whether a rank has; empty: the job does not go on after a death.
   /// `on_new`: what follows from one that is known from now on.
   Deaths(std::function<bool(Rank)> has_died, std::function<void(const Failure&)> on_new)
       : has_died_(std::move(has_died)), on_new_(std::move(on_new)) {}
@@ -30,6 +30,8 @@ class Deaths {
     on_new_(failure);
     return true;
   }
+  /// Whether the job would go on after the death of a rank, which is alive.
+  bool deny(Rank rank) const { return has_died_ && !include(rank) && !has_died_(rank); }
   bool include(Rank rank) const { return find(rank) != known_.end(); }
   /// How a rank that they include has died.
   const std::string& why(Rank rank) const { return find(rank)->what; }

@@ -18,15 +18,23 @@ Executor::Executor(Bootstrap& bootstrap, LocalTransport& local, NetworkTransport
                    const ExecutorOptions& options)
     : bootstrap_(bootstrap),
       network_(network),
-      deaths_(network == nullptr ? options.has_died : nullptr,
-              [this](const Failure& death) { ends_.lose(death); }),
+      deaths_(options.has_died,
+              [this](const Failure& death) {
+                if (network_ != nullptr) network_->lose(death.culprit);
+                mailroom_.lose(death.culprit);
+                ends_.lose(death);
+              }),
       end_(bootstrap, local, under_way_, deaths_, [this] { withdraw(); }),
       ends_(bootstrap, local, network, end_, deaths_, options.groups),
       disagreements_(bootstrap, local, network, under_way_, ends_, end_, options.board,
                      options.groups),
       mailroom_(local, network, under_way_, disagreements_, ends_, end_, options.cells),
       health_(bootstrap, local, under_way_, disagreements_, ends_, end_, deaths_,
-              {options.late_ns, options.deadline_ns, options.cycle_ns, std::move(find_dead)}),
+              {options.late_ns, options.deadline_ns, options.cycle_ns,
+               [this, find = std::move(find_dead)] {
+                 part_from_departed();
+                 return find ? find() : std::nullopt;
+               }}),
       calls_({local, network, mailroom_, disagreements_, ends_, end_}, under_way_,
              options.streaming_bytes),
       runs_(network, mailroom_, deaths_),
@@ -43,6 +51,18 @@ void Executor::withdraw() {
   calls_.retract_offers();
   ends_.withdraw();
   if (network_ != nullptr) network_->withdraw();
+}
+
+/// After a death ranks leave without waiting for others: connections to them are of no use any
+/// more, and nobody would close them.
+void Executor::part_from_departed() {
+  constexpr int64_t kBetweenLooksNs = 20'000'000;
+  if (network_ == nullptr || deaths_.known().empty()) return;
+  const int64_t now = now_ns();
+  if (now - departed_looked_ns_ < kBetweenLooksNs) return;
+  departed_looked_ns_ = now;
+  for (Rank rank = 0; rank < bootstrap_.size(); ++rank)
+    if (rank != bootstrap_.rank() && bootstrap_.has_left(rank)) network_->part(rank);
 }
 
 void Executor::enter(GroupState& group) {

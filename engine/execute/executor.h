@@ -41,8 +41,8 @@ struct ExecutorOptions {
   size_t streaming_bytes =
       0;  ///< calls that touch more memory than this on a server copy past the caches; 0: never
   CallBoard::Place board = {};  ///< where the ranks of the server note their calls, if they do
-  /// Whether a rank of the server has died; if so, `find_dead` gives it no more. Empty: the job
-  /// does not go on after a death.
+  /// Whether a rank has died; if so, `find_dead` gives it no more. Empty: the job does not go on
+  /// after a death.
   std::function<bool(Rank)> has_died = {};
   MadeGroups* groups = nullptr;  ///< this rank's; null: it has none to compare
   Cells::Share cells = {};       ///< this rank's part of its server's
@@ -57,8 +57,8 @@ class SharedWaits;
 /// is what others see of them.
 class Executor {
  public:
-  /// `network` may be null on a single server. `find_dead`: a local peer that has died, cheap
-  /// enough to ask a few times a second. All must outlive the executor.
+  /// `network` may be null on a single server. `find_dead`: a rank of the machine that has died,
+  /// cheap enough to ask a few times a second. All must outlive the executor.
   Executor(Bootstrap& bootstrap, LocalTransport& local, NetworkTransport* network, Bell& bell,
            std::function<std::optional<Rank>()> find_dead, const ExecutorOptions& options);
   ~Executor();
@@ -76,6 +76,8 @@ class Executor {
   void end_group(GroupState& group, const Failure& why);
   /// Whether a rank of the job has died, and the job has gone on.
   bool has_lost(Rank rank) const { return deaths_.include(rank); }
+  /// All that have, in the order in which this rank has learnt of them.
+  const std::vector<Failure>& deaths() const { return deaths_.known(); }
   /// How, of one that has.
   const std::string& why_lost(Rank rank) const { return deaths_.why(rank); }
   /// Whether a rank does nothing for others any more, although nobody has found it dead.
@@ -191,6 +193,7 @@ class Executor {
       health_.look_at_end();
   }
   void withdraw();
+  void part_from_departed();
   Status wait_on(Completion& completion);
   void wait_alone(const Completion& completion);
 
@@ -209,6 +212,7 @@ class Executor {
   WaitServices waits_;
   SharedWaits* shared_ = nullptr;  ///< null: one thread waits at a time
   ClockPace idle_rounds_{1};       ///< of progress_of_all()
+  int64_t departed_looked_ns_ = 0;
 };
 
 }  // namespace ibcoll

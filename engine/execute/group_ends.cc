@@ -316,7 +316,9 @@ bool GroupEnds::send_notices(Ending& ending) {
 }
 
 /// One that has left the job does not confirm anything, and what it put before may be on its way.
+/// What a dead one put is refused.
 bool GroupEnds::has_stopped(Writer& writer, uint64_t key) const {
+  if (deaths_.include(writer.rank)) return true;
   if (!is_absent(writer.rank, key)) {
     writer.absent_since_ns = 0;
     return false;

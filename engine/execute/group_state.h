@@ -31,7 +31,7 @@ struct GroupState {
   /// Its calls are made by arrivals (see ArrivalRuns), and `key` says so: nobody asks what they
   /// mean or whether they are late, and who makes them looks after their ends.
   bool by_arrival = false;
-  /// Ranks of the job, of this server, that have died and that the others go on without: what is
+  /// Ranks of the job that have died, or take no data, and that the others go on without: what is
   /// sent to them counts as taken. By arrival only.
   std::vector<Rank> lost;
   /// Added to the numbers of its calls to tell which of those that ranks may run ahead with are not

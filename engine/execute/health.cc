@@ -56,8 +56,6 @@ void Health::check_absence(PostedCall& call, int64_t waited_ns) {
   if (!absence) {
     call.watch.absence_ns = 0;
   } else if (lasts(call.watch.absence_ns, waited_ns, kLastDataNs)) {
-    // The job knows of one death: after that whoever is gone may have died, too.
-    if (!deaths_.known().empty()) absence->code = ErrorCode::kRankDied;
     end_.abort(*absence);
   }
 }

@@ -22,7 +22,7 @@ class Health {
     int64_t late_ns = 0;           ///< report a wait that takes longer; 0: never
     int64_t deadline_ns = 0;       ///< end a wait that takes longer with an error; 0: never
     int64_t cycle_ns = INT64_MAX;  ///< end waits in a cycle that all take longer with an error
-    /// A local peer that has died, cheap enough to ask a few times a second; may be empty.
+    /// A rank of the machine that has died, cheap enough to ask a few times a second.
     std::function<std::optional<Rank>()> find_dead;
   };
   Health(Bootstrap& bootstrap, const LocalTransport& local, const CallsUnderWay& calls,

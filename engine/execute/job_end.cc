@@ -7,15 +7,30 @@
 
 namespace ibcoll {
 
-void JobEnd::abort(const Failure& failure) {
+void JobEnd::abort(const Failure& reported) {
+  Failure failure = reported;
+  // What goes wrong because a rank has died, as may be known by now, is none of the job's.
+  // Once the job is over ranks leave, which is no death.
+  if (const auto first = bootstrap_.failure(); !first || deaths_.survives(*first)) {
+    if (const auto end = bootstrap_.end_of(failure.culprit)) (void)deaths_.survives(*end);
+    if (failure.error_code() == ErrorCode::kPeerFailed && deaths_.include(failure.culprit)) return;
+  }
+  // Others would take it for a death, and go on, once that rank has left because of this.
+  if (failure.code == ErrorCode::kRankDied && deaths_.deny(failure.culprit))
+    failure.code = ErrorCode::kPeerFailed;
+  // After a death ranks leave alone: whoever is gone may have died, too.
+  if (!deaths_.known().empty() && failure.code == ErrorCode::kPeerFailed && failure.culprit >= 0 &&
+      bootstrap_.absence(failure.culprit))
+    failure.code = ErrorCode::kRankDied;
   bootstrap_.abort(failure);
   // Somebody else's failure may have been first: every survivor names that one, unless the job goes
   // on after it.
   std::optional<Failure> first = bootstrap_.failure();
   if (first && deaths_.survives(*first)) {
     // How that rank died stands beside the record, which tells of the first failure only.
-    const std::optional<Failure> death =
-        failure.code == ErrorCode::kRankDied ? bootstrap_.end_of(failure.culprit) : std::nullopt;
+    const std::optional<Failure> death = failure.error_code() == ErrorCode::kPeerFailed
+                                             ? bootstrap_.end_of(failure.culprit)
+                                             : std::nullopt;
     const Failure& end = death ? *death : failure;
     if (deaths_.survives(end)) return;
     bootstrap_.end_after_death(end);

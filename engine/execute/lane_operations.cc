@@ -148,6 +148,8 @@ OpOutcome LaneOperations::put_local(LaneState& lane, const Op& op, uint32_t posi
 
 OpOutcome LaneOperations::put_network(LaneState& lane, const Op& op, uint32_t position, Part part) {
   const Rank peer = job_rank(op.peer);
+  if (call_.group->has_lost(peer)) [[unlikely]]
+    return OpOutcome::kDone;
   PeerState& state = call_.remote.peers[peer];
   if (state.exposures <= op.exposure) return OpOutcome::kBlocked;
   if (services_.end.has_come()) [[unlikely]]  // nothing is posted then
@@ -196,6 +198,8 @@ OpOutcome LaneOperations::put_network(LaneState& lane, const Op& op, uint32_t po
 }
 
 OpOutcome LaneOperations::put_mailed(const Op& op, Part part) {
+  if (call_.group->has_lost(job_rank(op.peer))) [[unlikely]]
+    return OpOutcome::kDone;
   const Binding& binding = call_.binding;
   const size_t length = binding.length(op.src_buffer, op.src_first, op.count);
   const size_t begin = part_begin(part, length);

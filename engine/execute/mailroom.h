@@ -45,6 +45,10 @@ class Mailroom {
   /// Gives back what admit() and open() took.
   void close(PostedCall& call);
 
+  /// A rank of another server has died: nothing of its is known any more.
+  void lose(Rank rank) {
+    if (network_ != nullptr) peer_regions_.lose(*network_, rank);
+  }
   /// Drops what has come for calls of a group that is over, and tells those who have asked.
   void forget(uint64_t group);
   /// Who gets mails of kind kMulticast; null: nobody, they are an error.

@@ -120,6 +120,14 @@ Status PeerRegions::learn(NetworkTransport& network, Rank peer, const RegionKey&
   return {};
 }
 
+void PeerRegions::lose(NetworkTransport& network, Rank peer) {
+  std::erase_if(regions_, [&](const auto& region) {
+    if (region.first >> 32 != static_cast<uint64_t>(peer)) return false;
+    network.release_key(peer, region.second.key);
+    return true;
+  });
+}
+
 RemoteAddress PeerRegions::find(Rank peer, const RegionPlace& place) const {
   if (place.region.slot == RegionName::kNowhere) return {place.offset, 0};
   const auto found = regions_.find(name(peer, place.region.slot));

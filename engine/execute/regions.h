@@ -74,6 +74,8 @@ class PeerRegions {
   /// A rank of the job has told where a region of its lies and what its key is.
   Status learn(NetworkTransport& network, Rank peer, const RegionKey& region,
                std::span<const std::byte> packed);
+  /// The peer has died: forgets its regions.
+  void lose(NetworkTransport& network, Rank peer);
   /// What a region takes that a peer has told of, with its place in the table.
   static constexpr size_t bytes_each() {
     return sizeof(std::pair<const uint64_t, Region>) + 2 * sizeof(void*);

@@ -24,6 +24,9 @@ bool Rounds::make_one() {
   if (end.has_come()) [[unlikely]]
     return false;
   bool moved = services_.network != nullptr && services_.mailroom.poll();
+  // Who has died is found out even where other calls go on.
+  if (services_.network != nullptr && services_.network->has_suspects()) [[unlikely]]
+    health_.check_job();
   calls_.check_deadlines();
   if (services_.ends.busy()) [[unlikely]]
     moved |= calls_.advance_ends();

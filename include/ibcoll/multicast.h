@@ -76,10 +76,10 @@ typedef struct ibcoll_message {
  * meanwhile. Each message takes memory of the limit IBCOLL_MULTICAST_MEMORY until it is freed; when
  * that is used up this rank is late for those who send to it. Refused while there is a handler.
  *
- * Where a job survives a death (on one server), a receive that finds no message fails once for each
- * rank that has died, or has left the job since, with an IBCOLL_ERR_PEER_FAILED of this call alone
- * that names it: nothing comes of that rank any more. The next receive waits for the others; where
- * none is left it fails again. */
+ * Where a job survives a death (on one machine), a receive that finds no message fails once for
+ * each rank that has died, or has left the job since, with an IBCOLL_ERR_PEER_FAILED of this call
+ * alone that names it: nothing comes of that rank any more. The next receive waits for the others;
+ * where none is left it fails again. */
 IBCOLL_API ibcoll_status ibcoll_multicast_receive(ibcoll_context* context, int64_t timeout_us,
                                                   const ibcoll_message** message);
 /** Gives a message of ibcoll_multicast_receive() back, with the context that has received it; any

@@ -30,7 +30,7 @@ extern "C" {
  * tag are matched in the order in which each member makes them: that of ibcoll_set_call_init, not
  * of ibcoll_start. Calls with another set or another tag have nothing to do with them: any number
  * may be under way, made, started, waited for and freed in another order on each member. Each call
- * stands for itself. Where one ends early (ibcoll_cancel, its deadline, in a job of one server the
+ * stands for itself. Where one ends early (ibcoll_cancel, its deadline, in a job of one machine the
  * death of a member) it is over on all its members, and the others go on; the scope of its error is
  * IBCOLL_SCOPE_GROUP all the same, since other members have it, too.
  *

@@ -1,6 +1,7 @@
 // The C and C++ interface: calls and groups that are cancelled, deadlines, and what errors say is
 // over.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -166,27 +167,26 @@ TEST_P(Ends, AThreadCancelsWhatAnotherWaitsFor) {
 INSTANTIATE_TEST_SUITE_P(Layouts, Ends, ::testing::Values("3", "1,1,1", "2,1"));
 
 TEST(EndsOfJobs, AreToldFromEndsOfGroups) {
-  int status = 0;
-  EXPECT_EQ(launched(
-                "1,1", 2,
-                [](const ApiRank& rank) {
-                  ibcoll_group* const world = ibcoll_world(rank.context);
-                  if (ibcoll_rank(rank.context) == 1) raise(SIGKILL);
-                  expect(rank, ibcoll_barrier(world, nullptr), IBCOLL_ERR_PEER_FAILED,
-                         IBCOLL_SCOPE_JOB, "rank 1");
-                },
-                &status),
-            "");
-  EXPECT_EQ(launched(
-                "2", 2,
-                [](const ApiRank& rank) {
-                  ibcoll_group* const world = ibcoll_world(rank.context);
-                  if (ibcoll_rank(rank.context) == 1) raise(SIGKILL);
-                  expect(rank, ibcoll_barrier(world, nullptr), IBCOLL_ERR_PEER_FAILED,
-                         IBCOLL_SCOPE_GROUP, "rank 1");
-                },
-                &status),
-            "");
+  for (const char* const layout : {"2", "1,1"}) {
+    for (const bool dies : {false, true}) {
+      SCOPED_TRACE(fmt::format("{} {}", layout, dies ? "dies" : "aborts"));
+      int status = 0;
+      EXPECT_EQ(launched(
+                    layout, 2,
+                    [dies](const ApiRank& rank) {
+                      ibcoll_group* const world = ibcoll_world(rank.context);
+                      if (ibcoll_rank(rank.context) == 1) {
+                        if (dies) raise(SIGKILL);
+                        ibcoll_abort(rank.context, "it has had enough");
+                        return;
+                      }
+                      expect(rank, ibcoll_barrier(world, nullptr), IBCOLL_ERR_PEER_FAILED,
+                             dies ? IBCOLL_SCOPE_GROUP : IBCOLL_SCOPE_JOB, "rank 1");
+                    },
+                    &status),
+                "");
+    }
+  }
 }
 
 TEST(EndsOfCalls, DeadlinesThatCannotBeAreRefused) {

@@ -1,4 +1,4 @@
-// Groups of those that are left after deaths (ibcoll_group_shrink).
+// Groups of those that are left after deaths (ibcoll_group_shrink), on one server and on several.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,10 +12,14 @@
 #include <array>
 #include <chrono>
 #include <cstdlib>
+#include <functional>
 #include <numeric>
 #include <random>
+#include <string>
+#include <string_view>
 #include <vector>
 
+#include "engine/transport/open.h"
 #include "ibcoll/ibcoll.hpp"
 #include "tests/api_job.h"
 #include "tests/command.h"
@@ -35,6 +39,50 @@ std::vector<int> ranks_but(int ranks, const std::vector<int>& without) {
     if (std::find(without.begin(), without.end(), rank) == without.end()) left.push_back(rank);
   return left;
 }
+
+/// With "shm" on one server, else on several that this network joins.
+class Shrink : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (on_one_server()) return;
+    if (!usable_network_port(GetParam())) GTEST_SKIP() << "no port for " << GetParam() << " here";
+    setenv("IBCOLL_TRANSPORT", GetParam(), 1);
+  }
+  ~Shrink() override {
+    unsetenv("IBCOLL_MAX_CONNECTIONS");
+    unsetenv("IBCOLL_TRANSPORT");
+  }
+  static bool on_one_server() { return std::string_view(GetParam()) == "shm"; }
+  /// Of so many, as many as a machine whose network is emulated goes through in the same time.
+  static uint32_t trials(uint32_t all) {
+    return std::string_view(GetParam()) == "verbs" ? (all + 3) / 4 : all;
+  }
+  /// Servers of two ranks, of one, of two, and so on.
+  static std::string layout(int ranks) {
+    if (on_one_server()) return std::to_string(ranks);
+    std::string text;
+    for (int next = 2; ranks > 0; ranks -= next, next = 3 - next)
+      text += fmt::format("{}{}", text.empty() ? "" : ",", std::min(next, ranks));
+    return text;
+  }
+  /// Runs a body on the ranks of a job; no survivor must fail.
+  static void run(int ranks, const std::function<void(const ApiRank&)>& body) {
+    int status = 0;
+    EXPECT_EQ(launched(layout(ranks).c_str(), ranks, body, &status, nullptr, true), "");
+    EXPECT_EQ(status, 0) << "of the survivors";
+  }
+  /// The same where these die at once.
+  static void after_deaths(int ranks, const std::vector<int>& victims,
+                           const std::function<void(const ApiRank&)>& body) {
+    run(ranks, [&](const ApiRank& rank) {
+      if (std::ranges::count(victims, ibcoll_rank(rank.context)) != 0) raise(SIGKILL);
+      body(rank);
+    });
+  }
+  static void die_at_random(uint32_t trials, uint32_t seed);
+  static void die_amid_shrinks(uint32_t trials, uint32_t seed);
+};
+class ShrinkFull : public Shrink {};
 
 /// Which ranks of the job a group has, as its calls show; empty where these fail.
 std::vector<int> members_of(const ApiRank& rank, ibcoll_group* group) {
@@ -68,24 +116,19 @@ ibcoll_group* shrunk(const ApiRank& rank, ibcoll_group* group) {
   return left;
 }
 
-/// Runs a body on the ranks of one server, of which these die at once.
-void after_deaths(int ranks, const std::vector<int>& victims,
-                  const std::function<void(const ApiRank&)>& body) {
-  int status = 0;
-  EXPECT_EQ(launched(
-                nullptr, ranks,
-                [&](const ApiRank& rank) {
-                  const int me = ibcoll_rank(rank.context);
-                  if (std::find(victims.begin(), victims.end(), me) != victims.end())
-                    raise(SIGKILL);
-                  body(rank);
-                },
-                &status, nullptr, true),
-            "");
-  EXPECT_EQ(status, 0) << "of the survivors";
+/// This process is killed so much later.
+void die_after(std::chrono::microseconds delay) {
+  sigevent killed{};
+  killed.sigev_notify = SIGEV_SIGNAL;
+  killed.sigev_signo = SIGKILL;
+  timer_t timer{};
+  const itimerspec when{{}, {delay.count() / 1'000'000, delay.count() % 1'000'000 * 1000 + 1}};
+  if (timer_create(CLOCK_MONOTONIC, &killed, &timer) != 0 ||
+      timer_settime(timer, 0, &when, nullptr) != 0)
+    std::abort();
 }
 
-TEST(Shrink, LeavesOutWhoHasDied) {
+TEST_P(Shrink, LeavesOutWhoHasDied) {
   for (const std::vector<int>& victims :
        {std::vector<int>{0}, {4}, {1, 3}, {0, 1, 2, 3}, {2, 3, 4}}) {
     SCOPED_TRACE(fmt::format("{}", fmt::join(victims, ",")));
@@ -109,67 +152,57 @@ TEST(Shrink, LeavesOutWhoHasDied) {
   }
 }
 
-TEST(Shrink, KeepsTheOrderOfTheGroup) {
-  int status = 0;
-  EXPECT_EQ(launched(
-                nullptr, 5,
-                [](const ApiRank& rank) {
-                  const int me = ibcoll_rank(rank.context);
-                  ibcoll_group* const group = me == 1 ? nullptr : group_of(rank, {4, 3, 0, 2}, 7);
-                  ibcoll_group* const others = group_of(rank, {0, 1, 2, 4, 3}, 8);
-                  rank.good(ibcoll_barrier(others, nullptr), "barrier");
-                  if (me == 3) raise(SIGKILL);
-                  if (group != nullptr) {
-                    ibcoll_group* const left = shrunk(rank, group);
-                    if (members_of(rank, left) != std::vector<int>{4, 0, 2})
-                      rank.complain("another order");
-                    rank.good(ibcoll_group_free(left), "free");
-                    rank.good(ibcoll_group_free(group), "free");
-                  }
-                  rank.good(ibcoll_group_free(others), "free");
-                },
-                &status, nullptr, true),
-            "");
+TEST_P(Shrink, KeepsTheOrderOfTheGroup) {
+  run(5, [](const ApiRank& rank) {
+    const int me = ibcoll_rank(rank.context);
+    ibcoll_group* const group = me == 1 ? nullptr : group_of(rank, {4, 3, 0, 2}, 7);
+    ibcoll_group* const others = group_of(rank, {0, 1, 2, 4, 3}, 8);
+    // The last that rank 3 said may be lost with it.
+    const ibcoll_status met = ibcoll_barrier(others, nullptr);
+    if (met != IBCOLL_ERR_PEER_FAILED) rank.good(met, "barrier");
+    if (me == 3) raise(SIGKILL);
+    if (group != nullptr) {
+      ibcoll_group* const left = shrunk(rank, group);
+      if (members_of(rank, left) != std::vector<int>{4, 0, 2}) rank.complain("another order");
+      rank.good(ibcoll_group_free(left), "free");
+      rank.good(ibcoll_group_free(group), "free");
+    }
+    rank.good(ibcoll_group_free(others), "free");
+  });
 }
 
-TEST(Shrink, LeavesOtherGroupsAsTheyAre) {
-  int status = 0;
-  EXPECT_EQ(launched(
-                nullptr, 5,
-                [](const ApiRank& rank) {
-                  const int me = ibcoll_rank(rank.context);
-                  ibcoll_group* const even = me % 2 == 0 ? group_of(rank, {0, 2, 4}, 3) : nullptr;
-                  ibcoll_request* open = nullptr;
-                  std::vector<int> mine(5000, me), all(15000);
-                  const ibcoll_call call =
-                      ibcoll_call_allgather(mine.data(), all.data(), 20000, nullptr);
-                  if (even != nullptr && me != 4) {
-                    rank.good(ibcoll_call_init(even, &call, &open), "init");
-                    rank.good(ibcoll_start(open), "start");
-                  }
-                  if (me == 1) raise(SIGKILL);
-                  ibcoll_group* const left = shrunk(rank, ibcoll_world(rank.context));
-                  if (me == 4) {
-                    rank.good(ibcoll_call_init(even, &call, &open), "init");
-                    rank.good(ibcoll_start(open), "start");
-                  }
-                  if (even != nullptr) {
-                    rank.good(ibcoll_wait(open), "a call across the death");
-                    if (all[0] != 0 || all[5000] != 2 || all[14999] != 4) rank.complain("data");
-                    rank.good(ibcoll_call_free(open), "free");
-                    if (!goes_on(rank, even)) rank.complain("the others' group has ended");
-                    rank.good(ibcoll_group_free(even), "free");
-                  }
-                  rank.good(ibcoll_group_free(left), "free");
-                },
-                &status, nullptr, true),
-            "");
+TEST_P(Shrink, LeavesOtherGroupsAsTheyAre) {
+  run(5, [](const ApiRank& rank) {
+    const int me = ibcoll_rank(rank.context);
+    ibcoll_group* const even = me % 2 == 0 ? group_of(rank, {0, 2, 4}, 3) : nullptr;
+    ibcoll_request* open = nullptr;
+    std::vector<int> mine(5000, me), all(15000);
+    const ibcoll_call call = ibcoll_call_allgather(mine.data(), all.data(), 20000, nullptr);
+    if (even != nullptr && me != 4) {
+      rank.good(ibcoll_call_init(even, &call, &open), "init");
+      rank.good(ibcoll_start(open), "start");
+    }
+    if (me == 1) raise(SIGKILL);
+    ibcoll_group* const left = shrunk(rank, ibcoll_world(rank.context));
+    if (me == 4) {
+      rank.good(ibcoll_call_init(even, &call, &open), "init");
+      rank.good(ibcoll_start(open), "start");
+    }
+    if (even != nullptr) {
+      rank.good(ibcoll_wait(open), "a call across the death");
+      if (all[0] != 0 || all[5000] != 2 || all[14999] != 4) rank.complain("data");
+      rank.good(ibcoll_call_free(open), "free");
+      if (!goes_on(rank, even)) rank.complain("the others' group has ended");
+      rank.good(ibcoll_group_free(even), "free");
+    }
+    rank.good(ibcoll_group_free(left), "free");
+  });
 }
 
-TEST(Shrink, OfAGroupThatIsWellHasTheSameRanks) {
-  for (const char* layout : {"3", "2,1", "1,1,1"}) {
+TEST_P(Shrink, OfAGroupThatIsWellHasTheSameRanks) {
+  for (const std::string& layout : {layout(3), std::string(on_one_server() ? "3" : "1,1,1")}) {
     SCOPED_TRACE(layout);
-    EXPECT_EQ(launched(layout, 3,
+    EXPECT_EQ(launched(layout.c_str(), 3,
                        [](const ApiRank& rank) {
                          ibcoll_group* const world = ibcoll_world(rank.context);
                          // As often as there would be no room for verdicts that nobody forgets.
@@ -188,45 +221,18 @@ TEST(Shrink, OfAGroupThatIsWellHasTheSameRanks) {
   }
 }
 
-TEST(Shrink, MakesAGroupAnewThatWasEnded) {
-  for (const char* layout : {"3", "2,1"}) {
-    SCOPED_TRACE(layout);
-    EXPECT_EQ(launched(layout, 3,
-                       [](const ApiRank& rank) {
-                         ibcoll_group* group = group_of(rank, {0, 1, 2}, 5);
-                         if (ibcoll_rank(rank.context) == 1)
-                           rank.good(ibcoll_group_cancel(group), "cancel");
-                         ibcoll_group* const anew = shrunk(rank, group);
-                         if (!goes_on(rank, anew)) rank.complain("it does not go on");
-                         rank.good(ibcoll_group_free(anew), "free");
-                         rank.good(ibcoll_group_free(group), "free");
-                       }),
-              "");
-  }
+TEST_P(Shrink, MakesAGroupAnewThatWasEnded) {
+  run(3, [](const ApiRank& rank) {
+    ibcoll_group* group = group_of(rank, {0, 1, 2}, 5);
+    if (ibcoll_rank(rank.context) == 1) rank.good(ibcoll_group_cancel(group), "cancel");
+    ibcoll_group* const anew = shrunk(rank, group);
+    if (!goes_on(rank, anew)) rank.complain("it does not go on");
+    rank.good(ibcoll_group_free(anew), "free");
+    rank.good(ibcoll_group_free(group), "free");
+  });
 }
 
-TEST(Shrink, BetweenServersADeathIsTheEndOfTheJob) {
-  int status = 0;
-  EXPECT_EQ(launched(
-                "2,1", 3,
-                [](const ApiRank& rank) {
-                  if (ibcoll_rank(rank.context) == 1) raise(SIGKILL);
-                  ibcoll_group *const world = ibcoll_world(rank.context), *left = nullptr;
-                  const ibcoll_status status = ibcoll_group_shrink(world, nullptr, &left);
-                  if (status != IBCOLL_ERR_PEER_FAILED ||
-                      ibcoll_last_error_scope() != IBCOLL_SCOPE_JOB ||
-                      std::string(ibcoll_last_error()).find("rank 1") == std::string::npos)
-                    rank.complain(ibcoll_last_error());
-                  // So may the other survivor have, which has the same error and leaves.
-                  int failed[3] = {-1, -1, -1}, count = 3;
-                  rank.good(ibcoll_group_failed(world, failed, &count), "failed");
-                  if (std::count(failed, failed + 3, 1) != 1) rank.complain("it has not failed");
-                },
-                &status),
-            "");
-}
-
-TEST(Shrink, RefusesWhatCannotBe) {
+TEST(ShrinkCalls, RefuseWhatCannotBe) {
   EXPECT_EQ(launched(nullptr, 1,
                      [](const ApiRank& rank) {
                        ibcoll_group *const world = ibcoll_world(rank.context), *made = nullptr;
@@ -250,7 +256,7 @@ TEST(Shrink, RefusesWhatCannotBe) {
             "");
 }
 
-TEST(Shrink, InCxx) {
+TEST_P(Shrink, InCxx) {
   const int status = launch(
       4,
       [](context& c) {
@@ -262,11 +268,11 @@ TEST(Shrink, InCxx) {
         left.allgather<int>(mine, all);
         return all == std::vector<int>{0, 1, 3} ? 0 : 1;
       },
-      {}, true);
+      layout(4), true);
   EXPECT_EQ(status, 0);
 }
 
-TEST(Shrink, LeavesOutWhoHasLeftSinceADeath) {
+TEST_P(Shrink, LeavesOutWhoHasLeftSinceADeath) {
   after_deaths(5, {1}, [](const ApiRank& rank) {
     ibcoll_group* const left = shrunk(rank, ibcoll_world(rank.context));
     if (ibcoll_rank(rank.context) == 3) return;
@@ -277,7 +283,7 @@ TEST(Shrink, LeavesOutWhoHasLeftSinceADeath) {
   });
 }
 
-TEST(Shrink, WhoReturnsEarlierIsNotMissedByOthers) {
+TEST_P(Shrink, WhoReturnsEarlierIsNotMissedByOthers) {
   for (int trial = 0; trial < 5; ++trial) {
     after_deaths(4, {2}, [](const ApiRank& rank) {
       ibcoll_group* const left = shrunk(rank, ibcoll_world(rank.context));
@@ -293,7 +299,7 @@ TEST(Shrink, WhoReturnsEarlierIsNotMissedByOthers) {
   }
 }
 
-TEST(Shrink, OfTwoGroupsByTwoThreads) {
+TEST_P(Shrink, OfTwoGroupsByTwoThreads) {
   after_deaths(5, {4}, [](const ApiRank& rank) {
     rank.good(ibcoll_set_thread_level(rank.context, IBCOLL_THREAD_MULTIPLE), "thread level");
     std::vector<ibcoll_group*> groups{ibcoll_world(rank.context), ibcoll_world(rank.context)};
@@ -317,21 +323,9 @@ TEST(Shrink, OfTwoGroupsByTwoThreads) {
   });
 }
 
-/// This process is killed so much later.
-void die_after(std::chrono::microseconds delay) {
-  sigevent killed{};
-  killed.sigev_notify = SIGEV_SIGNAL;
-  killed.sigev_signo = SIGKILL;
-  timer_t timer{};
-  const itimerspec when{{}, {delay.count() / 1'000'000, delay.count() % 1'000'000 * 1000 + 1}};
-  if (timer_create(CLOCK_MONOTONIC, &killed, &timer) != 0 ||
-      timer_settime(timer, 0, &when, nullptr) != 0)
-    std::abort();
-}
-
 /// Victims die at any time, mostly in shrink() of an earlier victim's death. The others shrink
 /// until twenty calls in a row have gone well after all victims are gone.
-void die_at_random(uint32_t trials, uint32_t seed) {
+void Shrink::die_at_random(uint32_t trials, uint32_t seed) {
   std::mt19937 random(seed);
   for (uint32_t trial = 0; trial < trials; ++trial) {
     const int ranks = 3 + static_cast<int>(random() % 6);
@@ -347,49 +341,41 @@ void die_at_random(uint32_t trials, uint32_t seed) {
       delays_us.push_back(base_us + static_cast<int64_t>(random() % (i % 2 == 0 ? 2000 : 20000)));
     SCOPED_TRACE(fmt::format("trial {}: of {} ranks, {} die after {} us", trial, ranks,
                              fmt::join(victims, ","), fmt::join(delays_us, ",")));
-    int status = 0;
-    EXPECT_EQ(launched(
-                  nullptr, ranks,
-                  [&](const ApiRank& rank) {
-                    const int me = ibcoll_rank(rank.context);
-                    const auto mine = std::find(victims.begin(), victims.end(), me);
-                    if (mine != victims.end())
-                      die_after(std::chrono::microseconds(delays_us[mine - victims.begin()]));
-                    ibcoll_group* group = ibcoll_world(rank.context);
-                    for (int rounds = 0;; ++rounds) {
-                      const bool good = goes_on(rank, group);
-                      const bool over = good && ibcoll_group_size(group) ==
-                                                    ranks - static_cast<int>(victims.size());
-                      if (over) break;
-                      if (good) continue;
-                      ibcoll_group* const left = shrunk(rank, group);
-                      if (left == nullptr) return;
-                      if (ibcoll_group_size(left) > ibcoll_group_size(group))
-                        rank.complain("the group has grown");
-                      if (group != ibcoll_world(rank.context))
-                        rank.good(ibcoll_group_free(group), "free");
-                      group = left;
-                    }
-                    if (members_of(rank, group) != ranks_but(ranks, victims))
-                      rank.complain("other members");
-                    rank.good(ibcoll_group_free(group), "free");
-                  },
-                  &status, nullptr, true),
-              "");
-    EXPECT_EQ(status, 0);
+    run(ranks, [&](const ApiRank& rank) {
+      const int me = ibcoll_rank(rank.context);
+      const auto mine = std::find(victims.begin(), victims.end(), me);
+      if (mine != victims.end())
+        die_after(std::chrono::microseconds(delays_us[mine - victims.begin()]));
+      ibcoll_group* group = ibcoll_world(rank.context);
+      for (int rounds = 0;; ++rounds) {
+        const bool good = goes_on(rank, group);
+        const bool over =
+            good && ibcoll_group_size(group) == ranks - static_cast<int>(victims.size());
+        if (over) break;
+        if (good) continue;
+        ibcoll_group* const left = shrunk(rank, group);
+        if (left == nullptr) return;
+        if (ibcoll_group_size(left) > ibcoll_group_size(group))
+          rank.complain("the group has grown");
+        if (group != ibcoll_world(rank.context)) rank.good(ibcoll_group_free(group), "free");
+        group = left;
+      }
+      if (members_of(rank, group) != ranks_but(ranks, victims)) rank.complain("other members");
+      rank.good(ibcoll_group_free(group), "free");
+    });
     if (::testing::Test::HasFailure()) return;
   }
 }
 
-TEST(Shrink, WhoeverDiesWhenever) {
+TEST_P(Shrink, WhoeverDiesWhenever) {
   const auto before = testing_tools::files_in_dev_shm();
-  die_at_random(15, 1);
+  die_at_random(trials(15), 1);
   EXPECT_EQ(testing_tools::files_in_dev_shm(), before);
 }
 
 /// All ranks shrink again and again until one or two have died in it. A barrier that ends well on
 /// some ranks alone must not tell them apart: they would wait for each other, until the deadline.
-void die_amid_shrinks(uint32_t trials, uint32_t seed) {
+void Shrink::die_amid_shrinks(uint32_t trials, uint32_t seed) {
   std::mt19937 random(seed);
   setenv("IBCOLL_DEADLINE", "20", 1);
   for (uint32_t trial = 0; trial < trials && !::testing::Test::HasFailure(); ++trial) {
@@ -397,36 +383,78 @@ void die_amid_shrinks(uint32_t trials, uint32_t seed) {
     const int victims = 1 + static_cast<int>(random() % 2);
     const std::array<uint64_t, 2> delays_us{1000 + random() % 2000, 1000 + random() % 2000};
     SCOPED_TRACE(fmt::format("trial {}: {} of {} ranks die", trial, victims, ranks));
-    int status = 0;
-    EXPECT_EQ(launched(
-                  nullptr, ranks,
-                  [&](const ApiRank& rank) {
-                    const int me = ibcoll_rank(rank.context);
-                    if (me < victims) die_after(std::chrono::microseconds(delays_us[me]));
-                    ibcoll_group* const world = ibcoll_world(rank.context);
-                    for (ibcoll_group* group = world;;) {
-                      ibcoll_group* const left = shrunk(rank, group);
-                      if (group != world) rank.good(ibcoll_group_free(group), "free");
-                      if (left == nullptr) return;
-                      group = left;
-                      if (ibcoll_group_size(group) > ranks - victims) continue;
-                      if (ibcoll_group_rank(group) != me - victims) rank.complain("another rank");
-                      rank.good(ibcoll_group_free(group), "free");
-                      return;
-                    }
-                  },
-                  &status, nullptr, true),
-              "");
-    EXPECT_EQ(status, 0) << "of the survivors";
+    run(ranks, [&](const ApiRank& rank) {
+      const int me = ibcoll_rank(rank.context);
+      if (me < victims) die_after(std::chrono::microseconds(delays_us[me]));
+      ibcoll_group* const world = ibcoll_world(rank.context);
+      for (ibcoll_group* group = world;;) {
+        ibcoll_group* const left = shrunk(rank, group);
+        if (group != world) rank.good(ibcoll_group_free(group), "free");
+        if (left == nullptr) return;
+        group = left;
+        if (ibcoll_group_size(group) > ranks - victims) continue;
+        if (ibcoll_group_rank(group) != me - victims) rank.complain("another rank");
+        rank.good(ibcoll_group_free(group), "free");
+        return;
+      }
+    });
   }
   unsetenv("IBCOLL_DEADLINE");
 }
 
-TEST(Shrink, WhoeverDiesAmidIt) { die_amid_shrinks(40, 1); }
+TEST_P(Shrink, WhoeverDiesAmidIt) { die_amid_shrinks(trials(40), 1); }
 
-TEST(ShrinkFull, WhoeverDiesWhenever) { die_at_random(400, 2); }
+/// What a rank holds of those that have died, it gives back: others may wait for that.
+TEST_P(Shrink, WithFewConnections) {
+  if (on_one_server()) GTEST_SKIP() << "one server has no connections";
+  setenv("IBCOLL_MAX_CONNECTIONS", "2", 1);
+  after_deaths(7, {1, 4}, [](const ApiRank& rank) {
+    ibcoll_group* const left = shrunk(rank, ibcoll_world(rank.context));
+    if (left == nullptr) return;
+    for (int call = 0; call < 5; ++call) {
+      const std::vector<int> send(5, ibcoll_group_rank(left));
+      std::vector<int> recv(5, -1);
+      rank.good(ibcoll_alltoall(left, send.data(), recv.data(), sizeof(int), nullptr), "alltoall");
+      if (recv != std::vector<int>{0, 1, 2, 3, 4}) rank.complain("wrong data");
+    }
+    rank.good(ibcoll_group_free(left), "free");
+  });
+  die_at_random(trials(8), 3);
+}
 
-TEST(ShrinkFull, WhoeverDiesAmidIt) { die_amid_shrinks(1000, 2); }
+/// The others' memory is theirs again when a call has ended because of a death, whoever else was
+/// about to write to it.
+TEST_P(Shrink, NobodyWritesToWhatWasGivenBack) {
+  for (uint32_t trial = 0; trial < trials(12); ++trial) {
+    SCOPED_TRACE(trial);
+    run(5, [trial](const ApiRank& rank) {
+      const int me = ibcoll_rank(rank.context);
+      if (me == static_cast<int>(trial % 5))
+        die_after(std::chrono::microseconds(500 + trial * 300));
+      ibcoll_group* const world = ibcoll_world(rank.context);
+      constexpr size_t kBytes = 100'000;
+      std::vector<std::byte> send(5 * kBytes, std::byte{1}), recv(5 * kBytes);
+      ibcoll_status status = IBCOLL_OK;
+      while (status == IBCOLL_OK)
+        status = ibcoll_alltoall(world, send.data(), recv.data(), kBytes, nullptr);
+      std::fill(recv.begin(), recv.end(), std::byte{7});
+      ibcoll_group* const left = shrunk(rank, world);
+      if (left == nullptr) return;
+      rank.good(ibcoll_barrier(left, nullptr), "barrier");
+      if (std::ranges::count(recv, std::byte{7}) != static_cast<ptrdiff_t>(recv.size()))
+        rank.complain("somebody has written to it");
+      rank.good(ibcoll_group_free(left), "free");
+    });
+  }
+}
+
+TEST_P(ShrinkFull, WhoeverDiesWhenever) { die_at_random(trials(400), 2); }
+
+TEST_P(ShrinkFull, WhoeverDiesAmidIt) { die_amid_shrinks(trials(1000), 2); }
+
+std::string network_of(const ::testing::TestParamInfo<const char*>& test) { return test.param; }
+INSTANTIATE_TEST_SUITE_P(, Shrink, ::testing::Values("shm", "loopback", "verbs"), network_of);
+INSTANTIATE_TEST_SUITE_P(, ShrinkFull, ::testing::Values("shm", "loopback", "verbs"), network_of);
 
 }  // namespace
 }  // namespace ibcoll

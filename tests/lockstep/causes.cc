@@ -45,10 +45,7 @@ bool names_one_of(std::string_view text, uint64_t ranks) {
   return false;
 }
 
-Causes::Causes(const Program& program)
-    : groups_(program.groups.size()),
-      calls_(program.numbers),
-      one_server_(program.options.layout.size() == 1) {
+Causes::Causes(const Program& program) : groups_(program.groups.size()), calls_(program.numbers) {
   for (size_t i = 0; i < groups_.size(); ++i) {
     for (const Rank rank : program.groups[i].members) groups_[i].members |= bit(rank);
   }
@@ -105,7 +102,6 @@ std::string Causes::check_group(uint32_t group, const Outcome& outcome,
 }
 
 std::string Causes::check_receive(const Outcome& outcome, const Faults& faults) const {
-  if (!one_server_) return wrong("a death between servers is the end of the job", outcome);
   if (!has(outcome.text, "nothing that it sends to sets comes any more"))
     return wrong("a receive fails for no death", outcome);
   if (faults.refused() || leaves_after_death(outcome, faults)) return {};
@@ -139,7 +135,6 @@ std::string Causes::check(const Ends& ends, const Outcome& outcome, const Faults
       if (has(outcome.text, "may lack multicast") && (faults.refused() || faults.dead != 0)) break;
       // After a death one that is gone may have died, too: nobody can tell.
       if (faults.dead != 0 && faults.refused()) break;
-      if (!one_server_) return wrong("a death between servers is the end of the job", outcome);
       if ((faults.dead & ends.members) == 0) return wrong("no member has died", outcome);
       if (!names_one_of(outcome.text, faults.dead & ends.members))
         return wrong("the dead rank is not named", outcome);
@@ -164,11 +159,7 @@ std::string Causes::check_job(const Outcome& outcome, const Faults& faults) cons
       // The loopback is no adapter: what a stopped rank has posted goes when the rank goes on.
       if (faults.late && has(outcome.text, "has left the job")) return {};
       if (faults.refused()) return {};
-      if (faults.dead == 0) return wrong("nobody has died", outcome);
-      if (one_server_) return wrong("a death on a single server ends no job", outcome);
-      if (!names_one_of(outcome.text, faults.dead))
-        return wrong("the dead rank is not named", outcome);
-      return {};
+      return wrong(faults.dead == 0 ? "nobody has died" : "a death ends no job", outcome);
     case IBCOLL_ERR_NO_MEMORY:
       if (faults.memory_failed || faults.flipped) return {};
       return wrong("there was enough memory", outcome);

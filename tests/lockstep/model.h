@@ -177,7 +177,6 @@ class Causes {
 
   std::vector<Ends> groups_;
   std::vector<Ends> calls_;  ///< by number; of those on sets, and of multicasts
-  bool one_server_ = false;
   bool disagrees_ = false;
 };
 

@@ -236,6 +236,13 @@ RunPlan plan_of(uint64_t seed, const Overrides& overrides) {
   if (Random other(drawn({seed, 1002})); options.layout.size() > 1 && other.one_in(3))
     plan.environment["IBCOLL_MAX_CONNECTIONS"] = std::to_string(1 + other.below(3));
   narrow(random, plan);
+  // An adversarial network has threads that wake up all the time while others wait for a rank that
+  // has been stopped.
+  constexpr int64_t kLongestStopNs = 1'000'000'000;
+  for (Disturbance& one : conditions.disturbances) {
+    if (one.kind == Disturbance::Kind::kStop && plan.environment.count("IBCOLL_LOOPBACK_SEED") != 0)
+      one.ns = std::min(one.ns, kLongestStopNs);
+  }
   if (const auto places = plan.limits.find("kMailPlaces"); places != plan.limits.end()) {
     // Whoever dies while it writes a mail leaves one place less.
     for (const Disturbance& one : conditions.disturbances)
