@@ -207,14 +207,14 @@ bool Multicasts::take_inbox() {
 }
 
 void Multicasts::look_after() {
-  if (sends_.idle() && !runs_.has_open()) return;
+  if (sends_.idle() && !runs_.has_open() && outbox_.empty()) return;
   const int64_t now = now_ns();
   if (now - looked_ns_ < kBetweenLooksNs) return;
   looked_ns_ = now;
   runs_.look_after(now);
   sends_.look_after(now);
-  // Between servers whatever makes a rank go before the others ends the job.
-  if (services_.network == nullptr) look_for_gone(now);
+  // Between servers no rank goes before the others but after a death.
+  if (services_.network == nullptr || !deaths_.empty()) look_for_gone(now);
 }
 
 /// After a death ranks leave without waiting for each other. Whoever has gone answers nothing any

@@ -72,11 +72,16 @@ class MulticastRuns {
   void complete(MulticastRun& run);
   void look_at(MulticastRun& run);
   Status post(MulticastRun& run);
+  bool needs(const MulticastRun& run, Rank rank) const;
+  Rank lost_leader(const MulticastRun& run) const;
   Status post_feed(MulticastRun& run);
   void make_distribution(MulticastRun& run);
   Status post_distribution(MulticastRun& run, const Algorithm& algorithm);
   bool advance(MulticastRun& run);
-  void end(MulticastRun& run, ErrorCode why);
+  /// Whether leaders are told that have to do with this one, where it has no more to do with them:
+  /// one of them may wait for what a dead rank was to announce.
+  enum class Others : uint8_t { kKnow, kAreTold };
+  void end(MulticastRun& run, ErrorCode why, Others others = Others::kKnow);
   void settle(MulticastRun& run);
   void hand_over(const std::vector<std::pair<Rank, uint64_t>>& ready);
   void send(Rank to, MulticastMailKind kind, const MulticastRun& run,

@@ -139,7 +139,24 @@ Status MulticastRuns::post(MulticastRun& run) {
   IBCOLL_ASSIGN(const Algorithm* algorithm, algorithm_of(run.facts.algorithm));
   if (run.is_root) IBCOLL_TRY(post_feed(run));
   make_distribution(run);
+  if (const Rank lost = lost_leader(run); lost >= 0)
+    return tl::unexpected<Error>(
+        Error{ErrorCode::kPeerFailed, services_.executor.why_lost(lost), Scope::kGroup});
   return run.distribution ? post_distribution(run, *algorithm) : Status{};
+}
+
+/// Whether the data do not come to all leaders without that one, who is dead. In a tree those that
+/// it would have passed them on to are not told of the multicast either.
+bool MulticastRuns::needs(const MulticastRun& run, Rank rank) const {
+  return run.distribution && run.part && run.part->role().relatives != Relatives::kChildren &&
+         !services_.job.same_server(rank, services_.me) && run.distribution->includes(rank);
+}
+
+/// A dead rank that the data do not come without; -1: there is none.
+Rank MulticastRuns::lost_leader(const MulticastRun& run) const {
+  for (const Failure& death : services_.executor.deaths())
+    if (needs(run, death.culprit)) return death.culprit;
+  return -1;
 }
 
 Status MulticastRuns::post_feed(MulticastRun& run) {
@@ -242,7 +259,7 @@ bool MulticastRuns::advance() {
 }
 
 /// It does not come, or not to all below: whoever has not acknowledged lacks it.
-void MulticastRuns::end(MulticastRun& run, ErrorCode why) {
+void MulticastRuns::end(MulticastRun& run, ErrorCode why, Others others) {
   if (run.over) return;
   run.over = true;
   run.why = why;
@@ -264,7 +281,8 @@ void MulticastRuns::end(MulticastRun& run, ErrorCode why) {
   if (!run.complete && run.part && run.part->role().servers > 1 && !run.facts.is_short() &&
       run.distribution == nullptr)
     make_distribution(run);
-  if (run.distribution && (run.distribution->under_way() || !run.complete))
+  if (run.distribution &&
+      (run.distribution->under_way() || !run.complete || others == Others::kAreTold))
     run.distribution->end(failure);
   if (!run.complete) {
     run.missing.push_back(services_.me);
@@ -350,6 +368,8 @@ void MulticastRuns::lose(Rank rank) {
       if (run->distribution) run->distribution->lose(rank);
     }
     if (run->listener == rank) run->listens = false;
+    if (needs(*run, rank) && (!run->acked || run->distribution->under_way()))
+      end(*run, ErrorCode::kPeerFailed, Others::kAreTold);
     if (run->parent == rank && !run->complete) {
       // It may have acknowledged before it died.
       if (run->listener != rank) run->missing.push_back(rank);

@@ -34,6 +34,8 @@ class MulticastTransfer {
   bool has_received() const;
   /// How many bytes of a block that comes in pieces, one behind the other, have come.
   uint64_t received() const;
+  /// Whether this rank knows that one as a member.
+  bool includes(Rank rank) const { return group_.rank_of(rank) != group_.shape.ranks(); }
   /// Nothing more is sent to a rank of the job, which has died.
   void lose(Rank rank);
   /// Ends it on this rank, and tells the others; it stays under way until nobody touches the data.

@@ -68,8 +68,10 @@ struct Death {
   int victim;
   size_t bytes;
   int ranks = 5;
+  const char* layout = nullptr;  ///< a single server
+  bool passes_on = victim == 1;  ///< what others get comes by the victim
 
-  MulticastWay way() const { return {"shm", nullptr, ranks}; }
+  MulticastWay way() const { return {layout == nullptr ? "shm" : "loopback", layout, ranks}; }
   /// To all but rank 0, the master, and maybe the victim.
   std::vector<int> others(bool without_victim) const {
     std::vector<int> members;
@@ -99,8 +101,7 @@ bool is_right_end(const ApiRank& rank, ibcoll_status status, const Death& death,
     rank.complain("ended with " + line);
   } else if (std::find(missing.begin(), missing.end(), death.victim) == missing.end()) {
     rank.complain("the dead rank does not lack " + sent.letter().describe());
-  } else if (death.victim != 1 && missing.size() != 1) {
-    // All but the root's death leaves the others what is theirs.
+  } else if (!death.passes_on && missing.size() != 1) {
     rank.complain(
         fmt::format("ranks {} lack {}", fmt::join(missing, ","), sent.letter().describe()));
   } else {
@@ -526,43 +527,15 @@ const Death kDeaths[] = {{"short_of_the_root", 1, 100},
                          // So many that they acknowledge to the root.
                          {"short_of_the_root_of_many", 1, 100, 12},
                          {"long_of_the_root_of_many", 1, 700'000, 12},
-                         {"short_of_one_of_many", 7, 100, 12}};
+                         {"short_of_one_of_many", 7, 100, 12},
+                         {"short_of_another_servers_leader", 2, 100, 5, "2,3", true},
+                         {"long_of_another_servers_leader", 2, 700'000, 5, "2,3", true},
+                         {"short_of_another_servers_last", 4, 100, 5, "2,3"},
+                         {"long_of_another_servers_last", 4, 700'000, 5, "2,3"},
+                         {"long_of_the_root_on_its_server", 1, 700'000, 5, "1,1,1,1,1"},
+                         {"short_of_a_server_between", 3, 100, 5, "1,1,1,1,1", true},
+                         {"long_of_a_server_between", 3, 700'000, 5, "1,1,1,1,1", true}};
 INSTANTIATE_TEST_SUITE_P(Deaths, MulticastDeaths, ::testing::ValuesIn(kDeaths), testing::named);
-
-/// Between servers the job is over, and everybody knows why.
-TEST(MulticastFaults, DeathsBetweenServersEndTheJobWithOneError) {
-  for (const size_t bytes : {size_t{100}, size_t{2'000'000}}) {
-    int status = 0;
-    const std::string complaints = testing::run_multicasts(
-        {"loopback", "1,1,1", 3}, {},
-        [&](const ApiRank& rank) {
-          const int me = ibcoll_rank(rank.context);
-          if (me == 2) {
-            receive(rank, {0, {1, 2}, bytes, 0});
-            raise(SIGKILL);
-          }
-          ibcoll_status result = IBCOLL_OK;
-          for (uint64_t tag = 0; result == IBCOLL_OK; ++tag) {
-            if (me == 0) {
-              SentLetter sent(rank, {0, {1, 2}, bytes, tag});
-              result = sent.send(acknowledged());
-              if (result == IBCOLL_ERR_BUSY) result = ibcoll_progress(rank.context, nullptr);
-              continue;
-            }
-            const ibcoll_message* message = nullptr;
-            result = ibcoll_multicast_receive(rank.context, -1, &message);
-            if (result == IBCOLL_OK) rank.good(ibcoll_message_free(rank.context, message), "free");
-          }
-          rank.complain(ibcoll_last_error());
-        },
-        &status);
-    EXPECT_THAT(complaints, ::testing::HasSubstr("rank 0: ibcoll: a rank failed: rank 2 ("))
-        << complaints;
-    EXPECT_THAT(complaints, ::testing::HasSubstr("rank 1: ibcoll: a rank failed: rank 2 ("))
-        << complaints;
-    EXPECT_EQ(status, 128 + SIGKILL);
-  }
-}
 
 struct Stop {
   MulticastWay way;
