@@ -23,7 +23,7 @@ if [ $# -lt 1 ] || [ $# -gt 2 ] || [ ! -x "$1/verbs_test" ]; then
   exit 2
 fi
 bin=$1 tier=${2:-quick}
-programs="verbs_test verbs_errors_test verbs_counts_test verbs_memory_test verbs_faults_test verbs_random_faults_test verbs_devices_test verbs_hosted_test verbs_preload_test execute_sweep_verbs_test task_graph_run_test sparse_buffers_test memory_in_use_test mixed_calls_test random_ends_test limited_connections_test multicast_test multicast_limits_test multicast_random_test multicast_faults_test"
+programs="verbs_test verbs_errors_test verbs_counts_test verbs_memory_test verbs_faults_test verbs_random_faults_test verbs_devices_test verbs_hosted_test verbs_preload_test execute_sweep_verbs_test task_graph_run_test sparse_buffers_test memory_in_use_test mixed_calls_test random_ends_test limited_connections_test shrink_test multicast_test multicast_limits_test multicast_random_test multicast_faults_test"
 failed=0
 
 # boot LIMIT FILTER PROGRAM...: runs tests in one boot; $options go to machine.sh.
@@ -51,13 +51,13 @@ boot() {
 case $tier in
   quick)
     # shellcheck disable=SC2086  # a list of words
-    boot 1800 'Verbs*:*/VerbsPreload.*:ExecuteSweepVerbs*:*MixedCalls*/verbs:*RandomEnds*/verbs:*LimitedConnections*/verbs:*Multicast*verbs*:-*Full*' $programs
+    boot 1800 'Verbs*:*/VerbsPreload.*:ExecuteSweepVerbs*:*MixedCalls*/verbs:*RandomEnds*/verbs:*LimitedConnections*/verbs:*Shrink*/verbs:*Multicast*verbs*:-*Full*' $programs
     TEST_DEVICE_GONE=1 boot 400 '*TheDeviceGoesAwayLast' verbs_faults_test
     ;;
   full)
     # Many boots: one that hangs ends soon, and the others still run.
     # shellcheck disable=SC2086
-    boot 1200 'Verbs*:*/VerbsPreload.*:ExecuteSweepVerbs.*:*MixedCalls*/verbs:*RandomEnds*/verbs:*LimitedConnections*/verbs:*Multicast*verbs*:-*RandomOnesNeverHang' $programs
+    boot 1200 'Verbs*:*/VerbsPreload.*:ExecuteSweepVerbs.*:*MixedCalls*/verbs:*RandomEnds*/verbs:*LimitedConnections*/verbs:*Shrink*/verbs:*Multicast*verbs*:-*RandomOnesNeverHang' $programs
     faults=${TEST_FAULTS:-400} a_boot=20
     for ((seed = 1; seed <= faults; seed += a_boot)); do
       TEST_FAULTS=$((faults - seed + 1 < a_boot ? faults - seed + 1 : a_boot)) TEST_FAULT_SEED=$seed \
