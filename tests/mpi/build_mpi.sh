@@ -56,16 +56,19 @@ case "${1:-}" in
     configure() { configure_mpich; }
     ;;
   openmpi-6)
-    version="Open MPI 6.1.0a1" commit=8efebee745
+    version="Open MPI 6.0.0" commit=bb1c85d203cdb7162f0cd92f71f7298048cd9581
     lay_sources() {
       lay "$commit" ompi "$work/source"
       lay "$OAC" oac "$work/source/config/oac"
       lay bfd10e9 pympistandard "$work/source/3rd-party/pympistandard"
       # Open MPI's bindings name the file itself.
       sed -i 's/ given_path = Path(given_path)$/ path = Path(given_path)/' "$work/source/3rd-party/pympistandard/src/pympistandard/__init__.py"
-      lay 55dcaf774c46965f5dc0b8f9e1617917cde2d95d openpmix "$work/source/3rd-party/openpmix"
+      # And know a kind of argument that this commit does not, the newest one in public.
+      echo 'LOGICAL_VOID = Kind(name="LOGICAL_VOID", _lis="choice", _iso_c_small="void", _f90_small="LOGICAL", _f08_small="LOGICAL")' \
+        >>"$work/source/3rd-party/pympistandard/src/pympistandard/_kinds.py"
+      lay cb89026c747e8540692eed29b3880e67b7ba9aa2 openpmix "$work/source/3rd-party/openpmix"
       lay "$OAC" oac "$work/source/3rd-party/openpmix/config/oac"
-      lay 7b9619b1d1 prrte "$work/source/3rd-party/prrte"
+      lay a2d2b039a4f0de9af2b36be90283591c82cdc794 prrte "$work/source/3rd-party/prrte"
       lay "$OAC" oac "$work/source/3rd-party/prrte/config/oac"
     }
     configure() { configure_openmpi; }
