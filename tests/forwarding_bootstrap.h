@@ -2,6 +2,7 @@
 /// A rank's view of its job that does what another one does, but for what a test overrides.
 
 #include <optional>
+#include <vector>
 
 #include "engine/bootstrap/bootstrap.h"
 
@@ -30,6 +31,15 @@ class ForwardingBootstrap : public Bootstrap {
   std::optional<Failure> absence(Rank rank) const override { return job_.absence(rank); }
   std::optional<Failure> end_of(Rank rank) const override { return job_.end_of(rank); }
   uint32_t ends_noted() const override { return job_.ends_noted(); }
+  void set_survival(bool survives) override { job_.set_survival(survives); }
+  std::vector<Rank> ended() const override { return job_.ended(); }
+  Result<std::optional<int64_t>> settle(uint64_t question, int64_t proposal) override {
+    return job_.settle(question, proposal);
+  }
+  std::optional<int64_t> verdict(uint64_t question) const override {
+    return job_.verdict(question);
+  }
+  void forget_verdict(uint64_t question) override { job_.forget_verdict(question); }
   bool is_watched(Rank rank) const override { return job_.is_watched(rank); }
   uint64_t sent_bytes() const override { return job_.sent_bytes(); }
   bool shares_address_space() const override { return job_.shares_address_space(); }

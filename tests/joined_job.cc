@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstddef>
 #include <new>
 #include <thread>
@@ -67,7 +68,10 @@ std::string run_joined(const JoinedRun& run, const std::function<std::string(Boo
     int status = 0;
     waitpid(process, &status, 0);
     if (rank == 0) board->given_up = true;
-    if (WIFSIGNALED(status) && std::count(run.to_die.begin(), run.to_die.end(), rank) == 0)
+    const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    const bool meant = signal != SIGALRM && (signal == SIGKILL || !run.only_kills) &&
+                       std::count(run.to_die.begin(), run.to_die.end(), rank) > 0;
+    if (signal != 0 && !meant)
       complaints.add(rank, "ended by signal " + std::to_string(WTERMSIG(status)));
   }
   return complaints.all();

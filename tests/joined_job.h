@@ -56,6 +56,7 @@ class TestManager final : public ProcessManager {
 struct JoinedRun {
   std::vector<int> machines;  ///< of each rank; -1: it never comes
   std::vector<Rank> to_die;   ///< a signal may end them
+  bool only_kills = false;    ///< that is SIGKILL
   int limit_s = 20;
   int silence_ms = 30'000;
   int fan_out = JoinOptions().fan_out;

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/base/result.h"
 #include "engine/schedule/shape.h"
@@ -79,12 +80,30 @@ class Bootstrap {
   /// reached. Nothing while it takes part. Not collective; one load of memory.
   virtual std::optional<Failure> absence(Rank) const { return std::nullopt; }
 
-  /// How a rank of this machine ended that did not end in order, where whoever watches its process
-  /// has said so: also of those that died after the job's failure. Not collective.
+  /// Whether, from the end of the next barrier on, which is to follow on all ranks, a death is no
+  /// failure of the job: it is noted on all machines, and collective calls of this interface fail.
+  /// Where all ranks share a machine, the first death is failure() all the same. By default it is
+  /// one; the same on all ranks.
+  virtual void set_survival(bool) {}
+  /// How a rank ended that did not end in order, where whoever watches its process has said so:
+  /// also of those that died after the job's failure. Of other machines only in jobs that survive
+  /// deaths. Not collective.
   virtual std::optional<Failure> end_of(Rank) const { return std::nullopt; }
   /// How many such ends have been noted. Not collective; one load of memory.
   virtual uint32_t ends_noted() const { return 0; }
-  /// Whether somebody watches the process of that rank, and notes its end. Not collective.
+  /// The ranks whose ends have been noted (not collective).
+  virtual std::vector<Rank> ended() const { return {}; }
+
+  /// Asks for the verdict on a question, which is not 0 (not collective, nor does it wait). The
+  /// first proposal in the job counts, also where its rank dies. Nothing where it is on its way
+  /// yet: verdict() has it then. kNoMemory where too many questions are open.
+  virtual Result<std::optional<int64_t>> settle(uint64_t question, int64_t proposal) = 0;
+  /// The verdict on a question, if it is known here (not collective).
+  virtual std::optional<int64_t> verdict(uint64_t question) const = 0;
+  /// No rank of the job asks for it any more (not collective; one rank says so).
+  virtual void forget_verdict(uint64_t question) = 0;
+
+  /// Whether somebody watches the process of that rank, and notes its end here. Not collective.
   virtual bool is_watched(Rank) const { return false; }
 
   /// Bytes that this process has sent to other machines of the job by now, for itself and for

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <climits>
 #include <cstring>
+#include <span>
 
 #include "engine/base/pages.h"
 #include "engine/bootstrap/descriptors.h"
@@ -22,10 +23,12 @@ namespace {
 
 constexpr int64_t kLongestSleepNs = 1'000'000'000;
 /// How long rank 0, which decides, may take to answer. It may be slow but must be asked: another
-/// word than its own would be another than that of the other machines.
-constexpr std::chrono::seconds kLongestRelay{10};
-/// How long whoever started a rank may take to say how it died.
-constexpr std::chrono::seconds kLongestWord{2};
+/// word than its own would be another than that of the other machines. After a death another one
+/// may have to take its place first.
+constexpr std::chrono::seconds kLongestRelay{10}, kLongestRelayAfterDeath{30};
+/// How long whoever started a rank may take to say how it died, and another machine, whose leader
+/// may have to be replaced first.
+constexpr std::chrono::seconds kLongestWord{2}, kLongestWordOfMachine{5};
 constexpr int64_t kWordNapNs = 50'000'000;
 
 /// What a rank gives to one round of an allgather, at most.
@@ -62,6 +65,11 @@ struct alignas(4096) ControlBlock::Header {
   FirstFailure proposal;     ///< where reports are relayed
   FirstFailure after_death;  ///< what ends a job that has survived its failure, a death
   Shared<uint32_t> ends_noted;
+  Shared<uint32_t> elsewhere;  ///< of them those of ranks of other machines
+  Shared<bool> asked_to_survive, survives;
+  Shared<int32_t> leader;  ///< 1 + its rank in the job; 0: none
+  std::array<char, 64> root_address;
+  uint32_t home_bytes;
 };
 
 /// How many rounds are over, and how many ranks have arrived for the next one. One word: a rank
@@ -111,6 +119,33 @@ class ControlBootstrap final : public LocalBootstrap {
   }
   std::optional<Failure> end_of(Rank rank) const override { return block_.end_of(rank); }
   uint32_t ends_noted() const override { return block_.ends_noted(); }
+  void set_survival(bool survives) override {
+    if (survives && block_.relayed_) block_.ask_to_survive();
+  }
+  std::vector<Rank> ended() const override {
+    std::vector<Rank> ranks;
+    if (block_.ends_noted() == 0) return ranks;
+    for (Rank rank = 0; rank < block_.ranks_; ++rank)
+      if (block_.end_of(block_.job_rank(rank))) ranks.push_back(block_.job_rank(rank));
+    for (const Failure& end : block_.ends_elsewhere()) ranks.push_back(end.culprit);
+    return ranks;
+  }
+  Result<std::optional<int64_t>> settle(uint64_t question, int64_t proposal) override {
+    IBCOLL_TRY(check_fork());
+    IBCOLL_ASSIGN(const std::optional<int64_t> verdict,
+                  block_.verdicts().settle({question, proposal}, block_.verdicts_given()));
+    if (!verdict) block_.call_leader();
+    return verdict;
+  }
+  std::optional<int64_t> verdict(uint64_t question) const override {
+    return block_.verdicts().find(question);
+  }
+  void forget_verdict(uint64_t question) override {
+    if (forked()) return;
+    block_.verdicts().forget(question, block_.verdicts_given());
+    if (block_.relayed_) block_.call_leader();
+  }
+  void fail_after_deaths() override { fails_after_deaths_ = true; }
   /// Its launcher watches, which ranks don't outlive.
   bool is_watched(Rank) const override { return true; }
   void abort(const Failure& failure) override {
@@ -119,15 +154,21 @@ class ControlBootstrap final : public LocalBootstrap {
     const bool died = failure.error_code() == ErrorCode::kPeerFailed && of_another;
     if (died) wait_for_word(failure);
     const std::optional<Failure> end = died ? block_.end_of(failure.culprit) : std::nullopt;
+    if (block_.survives() && (end || (died && has_left(failure.culprit) && block_.first_end())))
+      return;
     block_.report(end ? *end : died ? excuse(failure).value_or(failure) : failure, rank_);
     if (!block_.relayed_) return;
-    const auto until = std::chrono::steady_clock::now() + kLongestRelay;
+    const bool may_change = block_.survives() && block_.ends_noted() > 0;
+    const auto until =
+        std::chrono::steady_clock::now() + (may_change ? kLongestRelayAfterDeath : kLongestRelay);
     while (!block_.failure() && std::chrono::steady_clock::now() < until) {
       if (block_.watch_) block_.watch_();
       sched_yield();
     }
     // Whoever should have told the other machines is gone.
-    block_.decide(failure, rank_);
+    Failure alone = failure;
+    if (block_.survives()) alone.code = alone.error_code();  // else taken for one that is survived
+    block_.decide(alone, rank_);
   }
   void end_after_death(const Failure& end) override {
     if (!forked()) block_.end_after_death(end, rank_);
@@ -208,7 +249,7 @@ class ControlBootstrap final : public LocalBootstrap {
       const uint32_t changes = header.changes.load(std::memory_order_acquire);
       // In this order: a rank that took part in this round can only depart after it.
       const int32_t departed = header.departed.load(std::memory_order_acquire);
-      if (is_over(round)) return {};
+      if (is_over(round) || survives_from_here()) return {};
       if (Status failed = check_failure(); !failed) return take_back(round) ? failed : Status();
       if (departed != 0) {
         abort(rank_has_left(block_.job_rank(departed - 1)));
@@ -217,6 +258,13 @@ class ControlBootstrap final : public LocalBootstrap {
       if (block_.watch_) block_.watch_();
       futex_wait(header.changes, changes, kLongestSleepNs);
     }
+  }
+
+  /// Whether this is the barrier from whose end on the job survives deaths, it has ended on all
+  /// machines, and a rank has died since: it may be one that this machine waits for.
+  bool survives_from_here() const {
+    return !fails_after_deaths_ && block_.survives() && block_.ends_noted() > 0 &&
+           !block_.failure();
   }
 
   bool is_over(uint32_t round) const {
@@ -270,7 +318,8 @@ class ControlBootstrap final : public LocalBootstrap {
   void wait_for_word(const Failure& failure) {
     if (block_.sharing_ == ControlBlock::Sharing::kThreads) return;
     Shared<uint32_t>& changes = block_.header_->changes;
-    const auto until = std::chrono::steady_clock::now() + kLongestWord;
+    const auto until = std::chrono::steady_clock::now() +
+                       (block_.survives() ? kLongestWordOfMachine : kLongestWord);
     while (true) {
       const uint32_t seen = changes.load(std::memory_order_acquire);
       if (block_.end_of(failure.culprit) || is_failure_of_all(failure) || excuse(failure) ||
@@ -282,7 +331,8 @@ class ControlBootstrap final : public LocalBootstrap {
   }
 
   Status check_failure() const {
-    const std::optional<Failure> failure = block_.failure();
+    std::optional<Failure> failure = block_.failure();
+    if (!failure && fails_after_deaths_) failure = block_.first_end();
     if (!failure) return {};
     return tl::unexpected<Error>(failure->error());
   }
@@ -291,19 +341,37 @@ class ControlBootstrap final : public LocalBootstrap {
   const Rank rank_;
   const pid_t process_;
   uint32_t rounds_ = 0;
+  bool fails_after_deaths_ = false;
+};
+
+/// Where in the memory what is behind the banks begins.
+struct ControlBlock::Layout {
+  size_t failures, ends, elsewhere, processes, homes, verdicts, presence, bytes;
+
+  Layout(size_t here, size_t job, bool relayed) {
+    failures = sizeof(Header) + 2 * bank_bytes(here);
+    ends = failures + 3 * (here + 1) * sizeof(Place);
+    elsewhere = ends + here * sizeof(End);
+    processes = round_up(elsewhere + (relayed ? kMostElsewhere * sizeof(End) : 0), 64);
+    homes = processes + (relayed ? here * sizeof(WatchedProcess) : 0);
+    verdicts = round_up(homes + (relayed ? kMostHomeBytes : 0), 64);
+    presence = verdicts + Verdicts::bytes(job);
+    bytes = presence + job * sizeof(Shared<Presence>);
+  }
 };
 
 size_t ControlBlock::bytes_for(int ranks, int job_size) {
-  const auto here = static_cast<size_t>(ranks);
-  return sizeof(Header) + 2 * bank_bytes(here) + 3 * (here + 1) * sizeof(Place) +
-         here * sizeof(End) + static_cast<size_t>(job_size) * sizeof(Shared<Presence>);
+  const auto here = static_cast<size_t>(ranks), job = static_cast<size_t>(job_size);
+  return Layout(here, job, here < job).bytes;
 }
 
 size_t ControlBlock::touched_bytes(int ranks, int job_size, size_t longest) {
-  const auto here = static_cast<size_t>(ranks);
+  const auto here = static_cast<size_t>(ranks), job = static_cast<size_t>(job_size);
   const size_t bank = here * (sizeof(uint64_t) + std::min(longest, kMostInRound));
+  const Layout layout(here, job, here < job);
   return sizeof(Header) + 2 * round_up(bank, page_bytes()) +
-         round_up(static_cast<size_t>(job_size) * sizeof(Shared<Presence>), page_bytes());
+         round_up(layout.homes - layout.processes, page_bytes()) +
+         round_up(job * sizeof(Shared<Presence>), page_bytes());
 }
 
 Status ControlBlock::map(int flags) {
@@ -313,12 +381,20 @@ Status ControlBlock::map(int flags) {
   if (memory == MAP_FAILED)
     return fail_errno(fmt::format("cannot map {} bytes for {} ranks to meet", bytes_, ranks_));
   header_ = static_cast<Header*>(memory);
-  failures_ = reinterpret_cast<Place*>(calls(2));
+  const auto job = static_cast<size_t>(job_size_);
+  const Layout layout(static_cast<size_t>(ranks_), job, relayed_);
+  auto* const begin = static_cast<std::byte*>(memory);
+  failures_ = reinterpret_cast<Place*>(begin + layout.failures);
   proposals_ = failures_ + writers();
   after_death_ = proposals_ + writers();
-  ends_ = reinterpret_cast<End*>(after_death_ + writers());
-  presence_ = reinterpret_cast<Shared<Presence>*>(ends_ + ranks_);
+  ends_ = reinterpret_cast<End*>(begin + layout.ends);
+  elsewhere_ = reinterpret_cast<End*>(begin + layout.elsewhere);
+  processes_ = reinterpret_cast<WatchedProcess*>(begin + layout.processes);
+  homes_ = begin + layout.homes;
+  verdicts_ = Verdicts(begin + layout.verdicts, job);
+  presence_ = reinterpret_cast<Shared<Presence>*>(begin + layout.presence);
   if (failure_fd_.valid()) return {};
+  Verdicts::prepare(begin + layout.verdicts);  // this process makes the memory
   failure_fd_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!failure_fd_.valid()) return fail_opening("cannot create an eventfd");
   return {};
@@ -419,23 +495,39 @@ void ControlBlock::departed(Rank rank) {
   wake_all();
 }
 
-/// Null for a rank of another machine.
-ControlBlock::End* ControlBlock::end_place(Rank job_rank) const {
-  auto place = static_cast<size_t>(job_rank);
-  if (!job_ranks_.empty()) {
-    const auto here = std::lower_bound(job_ranks_.begin(), job_ranks_.end(), job_rank);
-    if (here == job_ranks_.end() || *here != job_rank) return nullptr;
-    place = static_cast<size_t>(here - job_ranks_.begin());
-  }
-  return place < static_cast<size_t>(ranks_) ? &ends_[place] : nullptr;
+bool ControlBlock::is_here(Rank job_rank) const {
+  return job_ranks_.empty() ? job_rank >= 0 && job_rank < ranks_
+                            : std::binary_search(job_ranks_.begin(), job_ranks_.end(), job_rank);
 }
 
-void ControlBlock::note_end(const Failure& end) {
-  End* const place = end_place(end.culprit);
-  if (place == nullptr || place->noted.load(std::memory_order_relaxed)) return;
+/// Null for a rank of another machine that nothing was noted of.
+ControlBlock::End* ControlBlock::end_place(Rank job_rank) const {
+  if (is_here(job_rank)) {
+    const auto first = job_ranks_.begin();
+    return &ends_[job_ranks_.empty() ? job_rank
+                                     : std::lower_bound(first, job_ranks_.end(), job_rank) - first];
+  }
+  const uint32_t noted = header_->elsewhere.load(std::memory_order_acquire);
+  for (End& end : std::span(elsewhere_, noted))
+    if (end.text.culprit == job_rank) return &end;
+  return nullptr;
+}
+
+bool ControlBlock::note_end(const Failure& end) {
+  End* place = end_place(end.culprit);
+  const bool here = is_here(end.culprit);
+  if (place != nullptr && (!here || place->noted.load(std::memory_order_relaxed))) return false;
+  if (!here) {
+    const uint32_t noted = header_->elsewhere.load(std::memory_order_relaxed);
+    if (!relayed_ || noted == kMostElsewhere) return false;
+    place = &elsewhere_[noted];
+  }
   place->text.fill(end);
   place->noted.store(true, std::memory_order_release);
+  if (!here) header_->elsewhere.store(header_->elsewhere.load() + 1, std::memory_order_release);
   header_->ends_noted.fetch_add(1, std::memory_order_release);
+  if (relayed_) wake_all();
+  return true;
 }
 
 std::optional<Failure> ControlBlock::end_of(Rank job_rank) const {
@@ -447,6 +539,61 @@ std::optional<Failure> ControlBlock::end_of(Rank job_rank) const {
 uint32_t ControlBlock::ends_noted() const {
   return header_->ends_noted.load(std::memory_order_acquire);
 }
+
+std::vector<Failure> ControlBlock::ends_elsewhere() const {
+  std::vector<Failure> ends;
+  const uint32_t noted = header_->elsewhere.load(std::memory_order_acquire);
+  for (const End& end : std::span(elsewhere_, noted)) ends.push_back(end.text.read());
+  return ends;
+}
+
+std::optional<Failure> ControlBlock::first_end() const {
+  if (ends_noted() == 0) return std::nullopt;
+  for (Rank rank = 0; rank < ranks_; ++rank)
+    if (auto end = end_of(job_rank(rank))) return end;
+  const std::vector<Failure> elsewhere = ends_elsewhere();
+  return elsewhere.empty() ? std::nullopt : std::optional(elsewhere.front());
+}
+
+void ControlBlock::ask_to_survive() {
+  header_->asked_to_survive.store(true, std::memory_order_release);
+}
+
+bool ControlBlock::asked_to_survive() const {
+  return header_->asked_to_survive.load(std::memory_order_acquire);
+}
+
+void ControlBlock::set_survives() { header_->survives.store(true, std::memory_order_release); }
+
+bool ControlBlock::survives() const { return header_->survives.load(std::memory_order_acquire); }
+
+Rank ControlBlock::leader() const { return header_->leader.load() - 1; }
+
+bool ControlBlock::pass_lead(Rank before, Rank after) {
+  int32_t expected = before + 1;
+  return header_->leader.compare_exchange_strong(expected, after + 1);
+}
+
+void ControlBlock::set_root_address(const std::string& address) {
+  std::array<char, 64>& text = header_->root_address;
+  address.copy(text.data(), text.size() - 1);
+}
+
+std::string ControlBlock::root_address() const { return header_->root_address.data(); }
+
+void ControlBlock::set_homes(std::span<const std::byte> packed) {
+  if (!relayed_ || packed.size() > kMostHomeBytes) return;
+  std::memcpy(homes_, packed.data(), packed.size());
+  header_->home_bytes = static_cast<uint32_t>(packed.size());
+}
+
+ControlHomes ControlBlock::homes() const { return unpack_homes({homes_, header_->home_bytes}); }
+
+void ControlBlock::set_process(Rank rank, const WatchedProcess& process) {
+  processes_[rank] = process;
+}
+
+WatchedProcess ControlBlock::process(Rank rank) const { return processes_[rank]; }
 
 std::optional<Failure> ControlBlock::failure() const {
   std::optional<Failure> first = header_->failure.read(failures_);

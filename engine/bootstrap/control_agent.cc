@@ -17,13 +17,22 @@
 namespace ibcoll {
 namespace {
 
-/// Callers that have not said who they are.
-constexpr size_t kMostCallers = 64;
+/// Callers that have not said who they are, besides all leaders that come to a new root at once.
+constexpr size_t kMostStrangers = 64;
 constexpr auto kBetweenLooks = std::chrono::milliseconds(10);
+/// What has not happened by then may take long, and is looked for less often.
+constexpr auto kSoon = std::chrono::seconds(2);
 /// How long rank 0 stays for those who have not heard what counts.
 constexpr auto kAnswering = std::chrono::seconds(2);
 /// How long rank 0's machine may take to acknowledge a report: some packets may be lost.
 constexpr auto kAcknowledging = std::chrono::seconds(1);
+
+/// Whether a connection to a rank is the one among these.
+bool is_of(const std::map<Rank, ControlConnection>& group, Rank peer,
+           const ControlConnection& connection) {
+  const auto at = group.find(peer);
+  return at != group.end() && &at->second == &connection;
+}
 
 }  // namespace
 
@@ -31,14 +40,19 @@ ControlAgent::ControlAgent(Rank me, ControlBlock& block, ControlConnections conn
                            AgentOptions options)
     : me_(me),
       block_(block),
+      is_root_(block.job_ranks().front() == 0),
       connections_(std::move(connections)),
       options_(std::move(options)),
-      entrance_(connections_.token, me, kMostCallers) {
+      entrance_(connections_.token, me, kMostStrangers + static_cast<size_t>(block.job_size())) {
   for (const auto& [rank, connection] : connections_.members) {
     const pid_t pid = process_at(connection.fd());
     members_[rank] = {pid, open_process(pid), program_of(pid)};
   }
   if (connections_.source.rank != 0) source_state_ = Source::kSought;
+  if (is_root_ && !options_.succeeds) block_.set_homes(connections_.homes);
+  for (const auto& [leader, connection] : connections_.machines)
+    if (connections_.ports.count(leader) > 0)
+      homes_[leader] = {peer_address(connection.fd()), connections_.ports[leader]};
 }
 
 Result<std::unique_ptr<ControlAgent>> ControlAgent::start(Rank me, ControlBlock& block,
@@ -47,11 +61,17 @@ Result<std::unique_ptr<ControlAgent>> ControlAgent::start(Rank me, ControlBlock&
   std::unique_ptr<ControlAgent> agent(
       new ControlAgent(me, block, std::move(connections), std::move(options)));
   agent->process_ = getpid();
+  const auto give_back = [&](const Error& error) {
+    connections = std::move(agent->connections_);
+    return tl::unexpected<Error>(error);
+  };
+  if (agent->options_.succeeds)
+    if (const Status ready = agent->succeed(); !ready) return give_back(ready.error());
   try {
     agent->thread_ = quiet_thread([raw = agent.get()] { raw->run(); });
   } catch (const std::system_error& error) {
-    connections = std::move(agent->connections_);
-    return fail(ErrorCode::kSystem, "no thread to talk to the other machines: {}", error.what());
+    return give_back({ErrorCode::kSystem,
+                      fmt::format("no thread to talk to the other machines: {}", error.what())});
   }
   return agent;
 }
@@ -86,12 +106,14 @@ Status ControlAgent::exchange(std::optional<std::span<const Rank>> givers,
   if (givers) outgoing_->code = static_cast<int32_t>(GatherCall::mark_of(*givers));
   outgoing_->payload = std::move(*packed);
   outgoing_givers_.reset();
-  if (me_ == 0 && givers) outgoing_givers_.emplace(givers->begin(), givers->end());
+  if (is_root_ && givers) outgoing_givers_.emplace(givers->begin(), givers->end());
   eventfd_write(options_.wake.get(), 1);
   changed_.wait(lock, [this] { return result_ || failed_; });
   if (!result_) {
-    const Failure failure = block_.failure().value_or(Failure{});
-    return tl::unexpected<Error>(failure.error());
+    exchanging_ = false;
+    std::optional<Failure> failure = block_.failure();
+    if (!failure) failure = block_.first_end().value_or(Failure{});
+    return tl::unexpected<Error>(failure->error());
   }
   const ControlConnection::Payload result = std::exchange(result_, nullptr);
   lock.unlock();
@@ -104,7 +126,8 @@ Status ControlAgent::exchange(std::optional<std::span<const Rank>> givers,
 
 void ControlAgent::run() {
   std::vector<pollfd> watched;
-  while (!leaving_ || !all_have_heard()) turn(watched);
+  while (!leaving_ || !all_have_heard() || is_still_needed()) turn(watched);
+  give_up_lead();
   say_goodbye();
   while (someone_may_miss_it()) turn(watched);
 }
@@ -117,13 +140,19 @@ void ControlAgent::turn(std::vector<pollfd>& watched) {
     // A program may have lowered its limit of open files below what it has open, and poll() then
     // refuses so many: look at all of them now and then.
     std::this_thread::sleep_for(kBetweenLooks);
-    for (pollfd& one : watched) one.revents = one.fd == options_.launcher.get() ? 0 : POLLIN;
+    for (pollfd& one : watched)
+      if (poll(&one, 1, 0) < 0) one.revents = 0;
   }
   look(watched);
+  hand_over();
   take_callers();
+  find_root();
   call_root();
   call_source();
   check_outages();
+  check_headless();
+  drop_comers();
+  pass_questions();
   check_proposal();
   tell_presence();
   count_sent_bytes();
@@ -139,8 +168,9 @@ void ControlAgent::turn(std::vector<pollfd>& watched) {
 /// order of watched_connections_, then those who come or are called. Gives how long to wait at
 /// most.
 int ControlAgent::watch(std::vector<pollfd>& watched) {
+  // What happens after its goodbye the next leader looks after.
   watched.assign({{options_.wake.get(), POLLIN, 0},
-                  {block_.failure_fd(), POLLIN, 0},
+                  {handed_over() ? -1 : block_.failure_fd(), POLLIN, 0},
                   {launcher_ended_ ? -1 : options_.launcher.get(), POLLIN, 0}});
   watched_connections_.clear();
   const auto add = [&](ControlConnection& connection, Rank peer) {
@@ -148,7 +178,7 @@ int ControlAgent::watch(std::vector<pollfd>& watched) {
     watched.push_back(connection.watch());
     watched_connections_.emplace_back(&connection, peer);
   };
-  add(connections_.root, 0);
+  add(connections_.root, root_rank_);
   for (auto& [rank, connection] : connections_.machines) add(connection, rank);
   if (!goodbye_until_) {  // afterwards their ends do not matter
     for (auto& [rank, connection] : connections_.members) add(connection, rank);
@@ -156,33 +186,56 @@ int ControlAgent::watch(std::vector<pollfd>& watched) {
   for (auto* group : {&orphans_, &branches_}) {
     for (auto& [rank, connection] : *group) add(connection, rank);
   }
+  if (is_root_) {  // else they have nothing to say yet
+    for (auto& [rank, connection] : comers_) add(connection, rank);
+  }
   add(source_, connections_.source.rank);
+  if (goodbye_until_) adopted_.clear();
+  for (const Rank rank : adopted_) watched.push_back({members_[rank].process.get(), POLLIN, 0});
   entrance_.watch(watched);
   for (auto* attempt : {&attempt_, &source_attempt_})
     if (*attempt) watched.push_back((*attempt)->watch());
   const bool resting = Clock::now() < listen_again_;
   if (connections_.listener.open() && !resting)
     watched.push_back({connections_.listener.fd(), POLLIN, 0});
-  if (leaving_) return 20;
-  if (attempt_ || source_state_ == Source::kSought || !outages_.empty() || (proposed_ && !decided_))
-    return 100;
-  if (tell_at_) return 50;
-  if (resting || !entrance_.empty()) return 500;
-  return -1;
+  int most_ms = -1;
+  const auto look_within = [&most_ms](bool due, int ms) {
+    if (due && (most_ms < 0 || ms < most_ms)) most_ms = ms;
+  };
+  const auto is_new = [](const auto& machine) {
+    return Clock::now() - machine.second.since < kSoon;
+  };
+  look_within(leaving_ || !asked_meanwhile_.empty(), 20);
+  look_within(sought_since_ && Clock::now() - *sought_since_ < kSoon, 20);
+  look_within(std::any_of(headless_.begin(), headless_.end(), is_new), 20);
+  look_within(tell_at_.has_value(), has_outlived() ? 20 : 50);
+  look_within(attempt_ || source_state_ == Source::kSought || !outages_.empty() || !came_.empty() ||
+                  (proposed_ && !decided_),
+              100);
+  look_within(sought_since_ || !headless_.empty(), 200);
+  look_within(resting || !entrance_.empty(), 500);
+  return most_ms;
 }
 
 void ControlAgent::look(const std::vector<pollfd>& watched) {
   eventfd_t ignored = 0;
   if (watched[1].revents != 0) eventfd_read(block_.failure_fd(), &ignored);
-  if (const auto proposal = block_.proposal()) propose(*proposal);
-  note_presence();
+  if (!handed_over()) {
+    if (const auto proposal = block_.proposal()) propose(*proposal);
+    note_presence();
+  }
   if (watched[2].revents != 0) {
     launcher_ended_ = true;
     propose({-1, ErrorCode::kPeerFailed, "the launcher has ended, and the job ends with it"});
   }
-  for (size_t i = 0; i < watched_connections_.size(); ++i) {
-    if (watched[i + 3].revents != 0)
-      serve(*watched_connections_[i].first, watched_connections_[i].second);
+  size_t next = 3;
+  for (const auto& [connection, peer] : watched_connections_)
+    if (watched[next++].revents != 0) serve(*connection, peer);
+  for (auto rank = adopted_.begin(); rank != adopted_.end();) {
+    const bool has_ended = watched[next++].revents != 0;
+    const Rank adopted = *rank;
+    rank = has_ended ? adopted_.erase(rank) : std::next(rank);
+    if (has_ended) member_ended(adopted);
   }
 }
 
@@ -201,7 +254,7 @@ void ControlAgent::serve(ControlConnection& connection, Rank peer) {
       continue;
     }
     connection.close();
-    if (members_.count(peer) == 0 && orphans_.count(peer) == 0) left(peer);
+    if (is_of(connections_.machines, peer, connection)) left(peer);
   }
 }
 
@@ -209,15 +262,15 @@ void ControlAgent::ended(ControlConnection& connection, Rank peer) {
   const ConnectionEnd end = connection.end();
   connection.close();
   if (&connection == &source_) return lose_source();
-  if (const auto branch = branches_.find(peer);
-      branch != branches_.end() && &branch->second == &connection) {
-    branches_.erase(branch);  // it asks rank 0 for what it lacks
+  if (is_of(branches_, peer, connection)) {
+    branches_.erase(peer);  // it asks rank 0 for what it lacks
     return;
   }
   if (goodbye_until_ && end == ConnectionEnd::kEnded) return;  // it has all that was sent to it
   answers_until_ = Clock::now() + kAnswering;
-  if (members_.count(peer) > 0) return member_ended(peer);
-  if (orphans_.count(peer) > 0) return;  // it had a failure to tell, and nobody watches it
+  if (is_of(connections_.members, peer, connection)) return member_ended(peer);
+  // It had a failure to tell, or has not been taken in, and nobody watches it.
+  if (is_of(orphans_, peer, connection) || is_of(comers_, peer, connection)) return;
   if (end == ConnectionEnd::kEnded) return lost(peer);
   outages_[peer] = {Clock::now(), end == ConnectionEnd::kReset};
   next_attempt_ = Clock::now();
@@ -226,14 +279,25 @@ void ControlAgent::ended(ControlConnection& connection, Rank peer) {
 /// A leader has said goodbye.
 void ControlAgent::left(Rank peer) {
   left_ = peer;
-  root_gone_ = root_gone_ || peer == 0;
   outages_.erase(peer);
-  if (me_ == 0) outages_[peer] = {Clock::now(), true};  // nobody speaks for the others there
   block_.set_presence(peer, Presence::kGone);
+  if (is_root_ && (has_outlived() || (outlives() && goes_on_here()))) {
+    to_tell_[peer] = Presence::kGone;
+    tell_at_ = Clock::now();
+    behead(peer).left = true;
+  } else if (is_root_) {
+    outages_[peer] = {Clock::now(), true};  // nobody speaks for the others there
+  } else if (peer == root_rank_ && outlives() && (has_outlived() || goes_on_here())) {
+    lost_root_.reset();
+    seek_root();
+  } else if (peer == root_rank_) {
+    root_gone_ = true;
+  }
   eventfd_write(options_.wake.get(), 1);  // an exchange under way can't end any more
 }
 
 void ControlAgent::handle(Frame frame, Rank peer) {
+  if (handed_over()) return;  // the next leader hears it
   switch (frame.kind) {
     case FrameKind::kGather:
       gather(peer, std::move(frame));
@@ -242,10 +306,10 @@ void ControlAgent::handle(Frame frame, Rank peer) {
       take_result(std::move(frame));
       break;
     case FrameKind::kAsk:
-      if (me_ == 0) send_results_to(peer, frame.rank);
+      if (is_root_) send_results_to(peer, frame.rank);
       break;
     case FrameKind::kFailure:
-      if (me_ == 0 || members_.count(peer) > 0)
+      if (is_root_ || members_.count(peer) > 0)
         propose(frame.failure());
       else
         decide(frame.failure());
@@ -256,17 +320,54 @@ void ControlAgent::handle(Frame frame, Rank peer) {
     case FrameKind::kHeard:
       heard_.insert(peer);
       break;
+    case FrameKind::kSurvive:
+      survivors_.insert(peer);
+      break;
+    case FrameKind::kEnd:
+      hear_end(frame.failure());
+      break;
+    case FrameKind::kQuestion:
+      if (const auto question = frame.verdict(); question && is_root_) answer(*question, peer);
+      break;
+    case FrameKind::kVerdict:
+      if (const auto verdict = frame.verdict()) hear_verdict(*verdict);
+      break;
+    case FrameKind::kForget:
+      if (const auto verdict = frame.verdict()) forget(verdict->question);
+      break;
+    case FrameKind::kTakeOver:
+      if (is_root_)
+        take_over(frame, peer);
+      else if (peer == root_rank_)
+        taken_in();
+      break;
+    case FrameKind::kHomes:
+      if (!is_root_) block_.set_homes(frame.payload);
+      break;
     default:
       break;
   }
 }
 
-/// Another machine's leader has ended without a goodbye. The failure ends all waiting: the rank is
-/// not marked as departed, or a waiter's report of that could come before this one.
+/// Another machine's leader has ended without a goodbye, or a process that this one took for the
+/// root. The failure ends all waiting: the rank is not marked as departed, or a waiter's report of
+/// that could come before this one.
 void ControlAgent::lost(Rank peer) {
+  if (!is_root_) end_outage(peer);
   outages_.erase(peer);
-  if (peer != 0) return propose(death_of(peer));
-  if (root_bye_) return root_ended_after_bye();
+  if (is_root_ && outlives()) {
+    behead(peer);
+    return;
+  }
+  if (is_root_ || peer != root_rank_) return propose(death_of(peer));
+  if (root_bye_ && !has_outlived()) return root_ended_after_bye();
+  if (outlives()) {
+    if (is_taken_in_) {  // else it may never have been the root
+      lost_root_ = peer;
+      lost_root_at_ = Clock::now();
+    }
+    return seek_root();
+  }
   root_gone_ = true;
   decide(death_of(peer));  // nobody is left to ask
 }
@@ -279,9 +380,12 @@ void ControlAgent::member_ended(Rank member) {
   const Failure failure = goes_on.value_or(end_of_rank(member, process.pid, status));
   const auto& here = block_.job_ranks();
   const auto place = static_cast<Rank>(std::find(here.begin(), here.end(), member) - here.begin());
-  if (status && WIFEXITED(*status) && WEXITSTATUS(*status) == 0) return block_.departed(place);
+  const bool left = block_.presence(member) == Presence::kGone && outlives();
+  if (left || (status && WIFEXITED(*status) && WEXITSTATUS(*status) == 0))
+    return block_.departed(place);
+  if (goes_on && outlives()) return propose(failure);
   block_.note_end(failure);
-  propose(failure);
+  announce(failure);
 }
 
 /// Takes what this machine gives to an allgather on its way.
@@ -293,7 +397,7 @@ void ControlAgent::take_outgoing() {
     mine.swap(outgoing_);
     if (mine) givers_.swap(outgoing_givers_);
     exchanging = exchanging_;
-    if (exchanging && decided_) {
+    if (exchanging && (decided_ || has_outlived())) {
       failed_ = true;
       changed_.notify_all();
       return;
@@ -301,7 +405,9 @@ void ControlAgent::take_outgoing() {
   }
   if (exchanging && left_) return propose(rank_has_left(*left_));
   if (!mine) return;
-  if (me_ == 0)
+  if (block_.asked_to_survive() && !std::exchange(told_survival_, true) && !is_root_)
+    connections_.root.send(FrameKind::kSurvive, me_);
+  if (is_root_)
     gather(0, std::move(*mine));
   else
     connections_.root.send(FrameKind::kGather, mine->rank, mine->payload, mine->code);
@@ -320,7 +426,7 @@ size_t ControlAgent::root_bytes(int ranks, int machines, int ranks_here, size_t 
 }
 
 void ControlAgent::count_sent_bytes() {
-  uint64_t bytes = connections_.root.sent_bytes();
+  uint64_t bytes = sent_before_ + connections_.root.sent_bytes();
   for (const auto* group : {&connections_.machines, &branches_}) {
     for (const auto& [rank, connection] : *group) bytes += connection.sent_bytes();
   }
@@ -339,7 +445,7 @@ void ControlAgent::give(ControlConnection::Payload packed) {
 /// Rank 0's agent says which failure counts; the others ask it.
 void ControlAgent::propose(const Failure& failure) {
   if (decided_) return;
-  if (me_ == 0 || root_gone_) return decide(failure);
+  if (is_root_ || root_gone_) return decide(failure);
   if (proposed_) return;
   proposed_ = failure;
   proposed_at_ = Clock::now();
@@ -349,34 +455,42 @@ void ControlAgent::propose(const Failure& failure) {
 /// Where rank 0's machine does not even acknowledge what it was told, there is no way to it, and it
 /// says nothing: this machine decides for itself. A rank 0 that is merely late is waited for.
 void ControlAgent::check_proposal() {
-  if (!proposed_ || decided_ || Clock::now() - proposed_at_ < kAcknowledging) return;
+  if (!proposed_ || decided_ || sought_since_ || Clock::now() - proposed_at_ < kAcknowledging)
+    return;
   if (connections_.root.unacknowledged()) decide(*proposed_);
 }
 
-void ControlAgent::decide(const Failure& failure) {
+void ControlAgent::decide(const Failure& what) {
   if (std::exchange(decided_, true)) return;
+  Failure failure = what;
+  // What ends a job that survives deaths must not be taken for one that it survives.
+  if (outlives()) failure.code = failure.error_code();
   decision_ = failure;
   answers_until_ = Clock::now() + kAnswering;
-  for (auto* group : {&connections_.machines, &orphans_}) {
+  block_.decide(failure, block_.ranks());  // where the next leader finds it
+  for (auto* group : {&connections_.machines, &orphans_, &comers_}) {
     for (auto& [rank, connection] : *group) connection.send_failure(failure);
   }
-  block_.decide(failure, block_.ranks());
-  if (me_ != 0) connections_.root.send(FrameKind::kHeard, me_);
-  const std::lock_guard lock(mutex_);
-  failed_ = true;
-  changed_.notify_all();
+  if (!is_root_) connections_.root.send(FrameKind::kHeard, me_);
+  fail_exchange();
+}
+
+/// Who calls from now on is the next leader's.
+void ControlAgent::hand_over() {
+  if (handed_over()) connections_.listener = ControlListener();
 }
 
 void ControlAgent::say_goodbye() {
   const Deadline until = deadline_in(kGoodbyeSeconds);
   goodbye_until_ = until;
+  hand_over();
   const auto say = [&](ControlConnection& connection) {
     if (!connection.open()) return;
     connection.send(FrameKind::kBye, me_, {}, round_);
     (void)connection.flush_by(until);
   };
   say(connections_.root);
-  for (auto* group : {&connections_.machines, &connections_.members, &orphans_}) {
+  for (auto* group : {&connections_.machines, &connections_.members, &orphans_, &comers_}) {
     for (auto& [rank, connection] : *group) say(connection);
   }
   for (auto& [rank, branch] : branches_) (void)branch.flush_by(until);

@@ -1,12 +1,14 @@
 #pragma once
 /// Carries control messages between the machines of a job: one thread in one process of each
-/// machine (its leader), asleep unless something happens. Rank 0's joins them all. Only the results
-/// of allgathers, which are as long as there are ranks, reach the others along a tree of leaders.
+/// machine (its leader), asleep unless something happens. The *root* joins them all: rank 0, or
+/// after its end whichever rank of its machine leads that. Only the results of allgathers, which
+/// are as long as there are ranks, reach the others along a tree of leaders.
 
 #include <poll.h>
 
 #include <atomic>
 #include <condition_variable>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -33,15 +35,18 @@ struct ResultSource {
 
 /// A leader's connections, and what it takes to make one again.
 struct ControlConnections {
-  std::vector<Rank> leader_of;                 ///< rank 0: of each rank of the job
+  std::vector<Rank> leader_of;                 ///< root: of each rank of the job; -1: not known
   std::map<Rank, ControlConnection> members;   ///< the other ranks of this machine
-  std::map<Rank, ControlConnection> machines;  ///< rank 0: the leaders of the other machines
-  ControlConnection root;                      ///< the others: to rank 0
-  /// Rank 0: where the others come back to. Of the others: where those that get results from it
-  /// come to; not open where there was no port left.
+  std::map<Rank, ControlConnection> machines;  ///< root: the leaders of the other machines
+  ControlConnection root;                      ///< the others: to the root
+  /// The home of this machine, which all ranks here hold. The root: where the others come back to.
+  /// Of the others: where those that get results from it come to, and seekers and probes of the
+  /// next root. Not open where there was no port left.
   ControlListener listener;
   ResultSource source;
-  std::set<Rank> direct;  ///< rank 0: leaders that it sends results to
+  std::set<Rank> direct;         ///< root: leaders that it sends results to
+  std::vector<std::byte> homes;  ///< root: packed ControlHomes
+  std::map<Rank, int> ports;     ///< root: of the homes of the machines, by their leaders
   JobToken token{};
   std::string root_address;
   int root_port = 0;
@@ -53,6 +58,9 @@ struct AgentOptions {
   int silence_ms = 30'000;
   /// The process that started this one, as a pidfd: the job ends with it. Invalid: not watched.
   UniqueFd launcher;
+  /// The machine has had another leader, which is gone: there are no connections but the listener,
+  /// and the other ranks here are watched as processes.
+  bool succeeds = false;
 };
 
 class ControlAgent {
@@ -95,7 +103,22 @@ class ControlAgent {
     bool told = false;   ///< its ranks count as unreachable
   };
 
+  /// A machine without a leader.
+  struct Headless {
+    Clock::time_point since;
+    std::vector<Rank> ranks{};
+    bool left = false;       ///< that leader, in order
+    bool may_live = false;   ///< it may come back; else it has died, unless it has left
+    bool expected = false;   ///< it may have one; by its first rank
+    bool told = false;       ///< its ranks count as unreachable
+    UniqueFd probe{};        ///< to its home
+    bool connected = false;  ///< that is
+    Clock::time_point next_probe{};
+    Clock::time_point alive{};  ///< somebody was at home then, who may be in no call
+  };
+
   ControlAgent(Rank me, ControlBlock& block, ControlConnections connections, AgentOptions options);
+  Status succeed();
   void run();
   void turn(std::vector<pollfd>& watched);
   int watch(std::vector<pollfd>& watched);
@@ -107,18 +130,22 @@ class ControlAgent {
   void member_ended(Rank member);
   void left(Rank peer);
   void propose(const Failure& failure);
-  void decide(const Failure& failure);
+  void decide(const Failure& what);
   void check_proposal();
   void take_outgoing();
   void give(ControlConnection::Payload packed);
   void say_goodbye();
+  void hand_over();
+  bool handed_over() const { return goodbye_until_ && has_outlived(); }
   void count_sent_bytes();
 
   // Connections that break (control_agent_outage.cc).
   void take_callers();
   void take_caller(CalledHandshake& handshake);
+  void take_comer(CalledHandshake& handshake);
   void call_root();
   void restored(Rank peer);
+  void end_outage(Rank peer);
   void check_outages();
   void set_reachable(Rank peer, bool reachable);
   bool someone_may_miss_it() const;
@@ -140,13 +167,61 @@ class ControlAgent {
   // Machines whose leader dies before it has passed on what counts (control_agent_outage.cc).
   bool all_have_heard() const;
 
+  // Deaths that the job survives (control_agent_deaths.cc), and what its ranks decide then.
+  void announce(const Failure& end);
+  void hear_end(const Failure& end);
+  void spread(const Failure& end);
+  void end_with_too_many(const Failure& last);
+  void fail_exchange();
+  void pass_questions();
+  void answer(const Verdict& question, Rank asker);
+  void hear_verdict(const Verdict& verdict);
+  void forget(uint64_t question);
+  void send_all(FrameKind kind, const Verdict& verdict);
+
+  // Leaders that go while others of their machine go on (control_agent_succession.cc).
+  bool outlives() const { return block_.survives(); }
+  bool has_outlived() const { return outlives() && block_.ends_noted() > 0; }
+  Status adopt_members();
+  void seek_root();
+  ControlHome home_of_root() const;
+  void find_root();
+  void call_home();
+  void bear_no_way(const std::string& why);
+  void seek_next_root();
+  void become_root();
+  void lead_job();
+  void expect_machines();
+  bool has_learnt() const;
+  void introduce();
+  void taken_in();
+  void drop_comers();
+  void bury(const std::vector<Rank>& ranks, bool died);
+  Headless& behead(Rank leader);
+  void drop_machines();
+  void take_over(const Frame& frame, Rank heir);
+  void inform(ControlConnection& machine);
+  void check_headless();
+  bool nobody_is_at_home(Rank leader);
+  bool goes_on(Rank rank) const;
+  std::vector<Rank> others_alive() const;
+  bool expects_machines() const;
+  bool has_strays() const;
+  bool goes_on_here() const;
+  bool is_still_needed();
+  bool left_untold() const;
+  void give_up_lead();
+
   // Who has left (control_agent_presence.cc).
   void note_presence();
+  void tell_all_presences(ControlConnection& machine) const;
   void hear_presence(const Frame& frame, Rank peer);
   void tell_presence();
 
   const Rank me_;
   ControlBlock& block_;
+  std::atomic<bool> is_root_;
+  Rank root_rank_ = 0;  ///< of the others: whose connections_.root leads to
   ControlConnections connections_;
   const AgentOptions options_;
   pid_t process_ = 0;
@@ -154,6 +229,7 @@ class ControlAgent {
 
   // Of the agent's thread.
   std::map<Rank, Member> members_;
+  std::set<Rank> adopted_;  ///< of them those that it has no connection to
   std::map<Rank, Frame> gathered_;
   std::optional<std::vector<Rank>> givers_;  ///< rank 0: to that; nothing: everybody
   std::vector<std::pair<ControlConnection*, Rank>> watched_connections_;
@@ -163,11 +239,11 @@ class ControlAgent {
   Failure decision_;
   std::optional<Rank> left_;  ///< a leader that is gone in order
   std::map<Rank, Outage> outages_;
-  std::map<Rank, ControlConnection> orphans_;  ///< rank 0: members of machines whose leader is gone
-  std::set<Rank> heard_;                       ///< rank 0: leaders whose machines know the decision
-  Clock::time_point answers_until_{};      ///< rank 0: how long those who have not heard may ask
-  bool leaving_ = false;                   ///< it only answers them
-  std::optional<Deadline> goodbye_until_;  ///< once it has been said
+  std::map<Rank, ControlConnection> orphans_;  ///< root: members of machines whose leader is gone
+  std::set<Rank> heard_;                       ///< root: leaders whose machines know the decision
+  Clock::time_point answers_until_{};          ///< root: how long those who have not heard may ask
+  bool leaving_ = false;                       ///< it only answers them
+  std::optional<Deadline> goodbye_until_;      ///< once it has been said
   Entrance entrance_;
   int32_t round_ = 0;                           ///< so many allgathers have had results here
   ControlConnection::Payload last_result_;      ///< packed
@@ -184,6 +260,34 @@ class ControlAgent {
   std::map<Rank, Presence> to_tell_;  ///< changes on their way to the others
   std::optional<Clock::time_point> tell_at_;
 
+  bool told_survival_ = false;                     ///< of this machine
+  std::set<Rank> survivors_;                       ///< root: leaders that have told it of theirs
+  std::deque<uint64_t> forgotten_;                 ///< root: the latest questions that are over
+  std::optional<Clock::time_point> sought_since_;  ///< the others: there is no root that is known
+  size_t home_ = 0;  ///< of ControlHomes: where the root is, or is looked for
+  /// No connection to that has been made since then.
+  std::optional<Clock::time_point> no_way_since_;
+  std::optional<Rank> lost_root_;  ///< the last root, where it has not left in order
+  Clock::time_point lost_root_at_{};
+  bool heard_of_goodbye_ = false;  ///< the others: the root has told all that this rank has left
+  std::optional<Clock::time_point> leaves_since_;
+  bool is_taken_in_ = true;  ///< by the root
+  /// Processes that may be new leaders, or take this one for the next root.
+  std::map<Rank, ControlConnection> comers_;
+  std::map<Rank, Clock::time_point> came_;
+  std::map<Rank, Headless> headless_;  ///< root: by the leaders that are gone
+  struct Home {
+    std::string address;
+    int port = 0;
+  };
+  std::map<Rank, Home> homes_;  ///< root: of machines, by their leaders
+  /// Root: until then it may not know yet what its predecessor has said, from machines that it
+  /// expects, and from those of which it does not know where they are.
+  Clock::time_point learns_until_{}, learns_from_strays_until_{};
+  std::optional<Clock::time_point> strays_since_;  ///< root: has expected the latter since then
+  std::vector<std::pair<Verdict, Rank>> asked_meanwhile_;
+
+  uint64_t sent_before_ = 0;  ///< bytes, through connections that are no more
   std::atomic<uint64_t> sent_bytes_ = 0;
 
   // Shared with the thread that exchanges.

@@ -19,12 +19,14 @@ constexpr auto kListenerRest = std::chrono::seconds(1);
 }  // namespace
 
 void ControlAgent::take_callers() {
-  if (!connections_.listener.open()) return;
+  if (!connections_.listener.open() || handed_over()) return;
   if (Clock::now() >= listen_again_ && !entrance_.open(connections_.listener, true))
     listen_again_ = Clock::now() + kListenerRest;
   for (Entrance::Arrival& arrival : entrance_.arrived()) {
-    if (me_ == 0)
+    if (is_root_)
       take_caller(arrival.handshake);
+    else if (arrival.handshake.caller().seeks)
+      take_comer(arrival.handshake);
     else
       take_branch(arrival.handshake);
   }
@@ -38,6 +40,9 @@ void ControlAgent::take_caller(CalledHandshake& handshake) {
     handshake.refuse({ErrorCode::kSystem, fmt::format("rank {} {}", caller.rank, why)});
   };
   if (caller.rank <= 0 || caller.rank >= block_.job_size()) return refuse("is none of this job");
+  if (outlives() && block_.end_of(caller.rank))
+    return refuse("counts as dead: its machine could not be reached");
+  if (outlives() && caller.seeks) return take_comer(handshake);
   const Rank leader = connections_.leader_of[static_cast<size_t>(caller.rank)];
   const auto machine = connections_.machines.find(leader);
   if (machine == connections_.machines.end()) return refuse("has joined this job already");
@@ -59,7 +64,8 @@ void ControlAgent::take_caller(CalledHandshake& handshake) {
 /// Rank 0: whether it may leave. Where the job has failed, a machine whose leader dies before it
 /// has passed on what counts has nobody but rank 0 to learn it from: its members come and ask.
 bool ControlAgent::all_have_heard() const {
-  if (me_ != 0 || !decided_ || Clock::now() > answers_until_) return true;
+  if (!is_root_ || !decided_ || Clock::now() > answers_until_) return true;
+  if (!headless_.empty()) return false;  // their next leaders come
   for (size_t rank = 0; rank < connections_.leader_of.size(); ++rank) {
     const Rank leader = connections_.leader_of[rank];
     const auto machine = connections_.machines.find(leader);
@@ -77,12 +83,13 @@ bool ControlAgent::all_have_heard() const {
 
 /// The others: back to rank 0.
 void ControlAgent::call_root() {
-  if (outages_.count(0) == 0 || me_ == 0) return;
+  if (outages_.count(root_rank_) == 0 || is_root_ || sought_since_) return;
   if (!attempt_ && Clock::now() >= next_attempt_) {
     next_attempt_ = Clock::now() + kBetweenAttempts;
-    Result<Attempt> attempt = Attempt::begin(
-        connections_.root_address, connections_.root_port, options_.silence_ms / 2,
-        connections_.token, {me_, true}, connections_.root.received(), deadline_in(kAnswerSeconds));
+    const ControlHome home = home_of_root();
+    Result<Attempt> attempt =
+        Attempt::begin(home.address, home.port, options_.silence_ms / 2, connections_.token,
+                       {me_, true}, connections_.root.received(), deadline_in(kAnswerSeconds));
     if (attempt) attempt_.emplace(std::move(*attempt));
   }
   if (!attempt_) return;
@@ -91,19 +98,26 @@ void ControlAgent::call_root() {
   CallerHandshake& handshake = attempt_->handshake();
   if (state == HandshakeState::kDone) {
     connections_.root.resume(std::move(handshake.connection()), handshake.peer_received());
-    restored(0);
+    restored(root_rank_);
+  } else if (outlives() && attempt_->error() == 0) {
+    seek_root();  // it has forgotten this machine, or another one is the root, or going to be
   } else if (handshake.refusal() || attempt_->error() == ECONNREFUSED) {
-    lost(0);  // its machine answers, and nobody listens there
+    lost(root_rank_);  // its machine answers, and nobody listens there
   }
   attempt_.reset();
 }
 
 void ControlAgent::restored(Rank peer) {
+  if (outages_.count(peer) > 0 && goodbye_until_)
+    goodbye_until_ = deadline_in(kGoodbyeSeconds);  // it has been sent again
+  end_outage(peer);
+}
+
+void ControlAgent::end_outage(Rank peer) {
   const auto outage = outages_.find(peer);
   if (outage == outages_.end()) return;
   const bool told = outage->second.told;
   outages_.erase(outage);
-  if (goodbye_until_) goodbye_until_ = deadline_in(kGoodbyeSeconds);  // it has been sent again
   if (told) set_reachable(peer, true);
 }
 
@@ -111,7 +125,7 @@ void ControlAgent::restored(Rank peer) {
 /// the result of the job's last barrier. A machine that has the goodbye closes its connection. One
 /// whose connection has broken comes back for the rest.
 bool ControlAgent::someone_may_miss_it() const {
-  if (me_ != 0 || decided_) return false;
+  if (!is_root_ || decided_) return false;
   const auto may_miss_it = [&](const auto& machine) {
     const auto& [leader, connection] = machine;
     if (connection.open()) return !past(*goodbye_until_);
@@ -124,6 +138,16 @@ bool ControlAgent::someone_may_miss_it() const {
 }
 
 void ControlAgent::check_outages() {
+  if (is_root_ && outlives()) {
+    // A leader that lives comes back, or another one of its machine comes; else nobody is there.
+    for (auto outage = outages_.begin(); outage != outages_.end();) {
+      const auto& [peer, what] = *outage;
+      const bool over = what.brief && Clock::now() - what.since > kComeBack &&
+                        block_.presence(peer) != Presence::kGone;
+      if (over) behead(peer).may_live = true;
+      outage = over ? outages_.erase(outage) : std::next(outage);
+    }
+  }
   for (auto& [peer, outage] : outages_) {
     const std::chrono::milliseconds silence(options_.silence_ms / 2);
     const auto limit = outage.brief ? std::min(kComeBack, silence) : silence;
@@ -154,9 +178,9 @@ void ControlAgent::set_reachable(Rank peer, bool reachable) {
   const auto change = [&](Rank rank) {
     if (block_.presence(rank) != before) return;
     block_.set_presence(rank, after);
-    if (me_ == 0) to_tell_[rank] = after;
+    if (is_root_) to_tell_[rank] = after;
   };
-  if (me_ == 0) {
+  if (is_root_) {
     for (size_t rank = 0; rank < connections_.leader_of.size(); ++rank)
       if (connections_.leader_of[rank] == peer) change(static_cast<Rank>(rank));
     tell_at_ = Clock::now();

@@ -21,10 +21,12 @@ constexpr double kSourceSeconds = 30;
 /// Rank 0: one machine's part of an allgather; with the last one, everybody gets all of it.
 void ControlAgent::gather(Rank leader, Frame frame) {
   gathered_[leader] = std::move(frame);
-  if (gathered_.size() <= connections_.machines.size()) return;
+  // After what ends the job nobody goes on.
+  if (decided_ || has_outlived() || gathered_.size() <= connections_.machines.size()) return;
   const auto call_of = [](const Frame& part) {
     return GatherCall{static_cast<uint64_t>(part.rank), static_cast<uint32_t>(part.code)};
   };
+  const bool all_survive = told_survival_ && survivors_.size() == connections_.machines.size();
   const GatherCall call = call_of(gathered_[0]);
   for (const auto& [from, part] : gathered_) {
     if (const GatherCall theirs = call_of(part); theirs != call)
@@ -38,6 +40,7 @@ void ControlAgent::gather(Rank leader, Frame frame) {
         {me_, ErrorCode::kSystem,
          "what the machines have sent of an allgather is damaged, or rank 0 has no memory "
          "to put it together"});
+  if (all_survive) block_.set_survives();
   publish(std::make_shared<const std::vector<std::byte>>(std::move(*all)));
 }
 
@@ -72,6 +75,7 @@ std::optional<std::vector<std::byte>> ControlAgent::assemble(size_t bytes) {
 /// Gives the next result to this machine, and to those that get results from here.
 void ControlAgent::publish(ControlConnection::Payload packed) {
   ++round_;
+  if (!is_root_ && told_survival_ && !decided_) block_.set_survives();
   last_result_ = packed;
   for (const Rank leader : connections_.direct) {
     const auto machine = connections_.machines.find(leader);
@@ -84,29 +88,29 @@ void ControlAgent::publish(ControlConnection::Payload packed) {
 
 /// It may come twice: from rank 0, which was asked, and from the source after all.
 void ControlAgent::take_result(Frame frame) {
-  if (me_ == 0 || frame.rank != round_ + 1) return;
+  if (is_root_ || frame.rank != round_ + 1) return;
   publish(std::make_shared<const std::vector<std::byte>>(std::move(frame.payload)));
   if (!root_bye_ || round_ < *root_bye_) return;
   root_bye_.reset();
   connections_.root.close();
-  left(0);
+  left(root_rank_);
 }
 
 /// Rank 0's goodbye may be here before its last result: rank 0 stays until the connection is
 /// closed, in case it is asked for that.
 void ControlAgent::hear_bye_of_root(const Frame& bye) {
-  if (bye.code > round_) {
+  if (bye.code > round_ && !has_outlived()) {
     root_bye_ = bye.code;
     return;
   }
   connections_.root.close();
-  left(0);
+  left(root_rank_);
 }
 
 /// It has stayed for as long as it can. The result may still come from the source.
 void ControlAgent::root_ended_after_bye() {
   root_gone_ = true;
-  if (source_state_ != Source::kSought && source_state_ != Source::kFound) left(0);
+  if (source_state_ != Source::kSought && source_state_ != Source::kFound) left(root_rank_);
 }
 
 /// Rank 0: from now on, and what that leader lacks, which has had so many.
@@ -163,7 +167,7 @@ void ControlAgent::lose_source() {
 
 void ControlAgent::ask_root() {
   if (source_state_ != Source::kLost) return;
-  if (root_gone_) return left(0);
+  if (root_gone_) return left(root_rank_);
   source_state_ = Source::kReplaced;
   connections_.root.send(FrameKind::kAsk, round_);
 }

@@ -47,6 +47,13 @@ tl::unexpected<Error> silent() {
 
 }  // namespace
 
+std::optional<Verdict> Frame::verdict() const {
+  Verdict verdict;
+  if (payload.size() != sizeof verdict) return std::nullopt;
+  std::memcpy(&verdict, payload.data(), sizeof verdict);
+  return verdict;
+}
+
 void ControlConnection::resume(ControlConnection fresh, uint64_t received) {
   socket_ = std::move(fresh.socket_);
   sent_bytes_ += fresh.sent_bytes_;
@@ -87,10 +94,9 @@ void ControlConnection::send(FrameKind kind, int32_t rank, Payload payload) {
   enqueue({static_cast<uint32_t>(kind), rank, 0, 0, 0, 0, 0}, std::move(payload));
 }
 
-void ControlConnection::send_failure(const Failure& failure) {
+void ControlConnection::send_failure(FrameKind kind, const Failure& failure) {
   const std::span text(failure.what.data(), failure.what.size());
-  send(FrameKind::kFailure, failure.culprit, std::as_bytes(text),
-       static_cast<int32_t>(failure.code));
+  send(kind, failure.culprit, std::as_bytes(text), static_cast<int32_t>(failure.code));
 }
 
 bool ControlConnection::unacknowledged() const {

@@ -17,6 +17,7 @@
 #include "engine/base/result.h"
 #include "engine/bootstrap/bootstrap.h"
 #include "engine/bootstrap/process_fd.h"
+#include "engine/bootstrap/verdicts.h"
 #include "engine/schedule/shape.h"
 
 namespace ibcoll {
@@ -47,6 +48,16 @@ enum class FrameKind : uint32_t {
   kHeard = 12,     ///< leader to root: its machine knows what counts
   kListen = 13,    ///< leader to root: it is at port `code` for other leaders
   kAsk = 14,       ///< leader to root: to be sent all results after that of allgather `rank`
+  // Jobs that go on after deaths:
+  kSurvive = 15,   ///< leader to root: the ranks of its machine ask for that
+  kEnd = 16,       ///< how `rank` ended, as kFailure tells it: to the root, and from it to all
+  kQuestion = 17,  ///< leader to root: a Verdict, as it is proposed
+  kVerdict = 18,   ///< root to leaders: as it is given
+  kForget = 19,    ///< to the root, and from it to all: the question of a Verdict is over
+  /// To a root: whose ranks the sender speaks for from now on; `code`: the port of its machine's
+  /// home. The root answers with an empty one.
+  kTakeOver = 20,
+  kHomes = 21,  ///< root to leaders: where the next ones are found (ControlHomes)
 };
 
 struct Frame {
@@ -59,8 +70,10 @@ struct Frame {
   std::string text() const {
     return {reinterpret_cast<const char*>(payload.data()), payload.size()};
   }
-  /// What a kFailure tells.
+  /// What a kFailure or kEnd tells.
   Failure failure() const { return {rank, static_cast<ErrorCode>(code), text()}; }
+  /// What a kQuestion, kVerdict or kForget tells.
+  std::optional<Verdict> verdict() const;
 };
 
 /// Why a connection can't be used.
@@ -99,7 +112,8 @@ class ControlConnection {
             int32_t code = 0);
   /// The same of a payload that is sent to many.
   void send(FrameKind kind, int32_t rank, Payload payload);
-  void send_failure(const Failure& failure);
+  void send_failure(const Failure& failure) { send_failure(FrameKind::kFailure, failure); }
+  void send_failure(FrameKind kind, const Failure& failure);
   bool unsent() const { return open() && send_error_ == 0 && next_ < queue_.size(); }
   /// Whether something that was sent has not come to the peer's machine yet, as far as known here.
   bool unacknowledged() const;

@@ -44,6 +44,15 @@ void tune(int fd, int silence_ms) {
   set(IPPROTO_TCP, TCP_USER_TIMEOUT, silence_ms);
 }
 
+/// 0: it has none.
+int port_of(int socket) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof address;
+  if (getsockname(socket, reinterpret_cast<sockaddr*>(&address), &length) != 0) return 0;
+  return ntohs(address.ss_family == AF_INET ? reinterpret_cast<sockaddr_in*>(&address)->sin_port
+                                            : reinterpret_cast<sockaddr_in6*>(&address)->sin6_port);
+}
+
 bool peer_of(int fd, ucred& peer) {
   socklen_t length = sizeof peer;
   return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0;
@@ -90,13 +99,16 @@ Result<ControlListener> ControlListener::network(int silence_ms) {
     if (!socket.valid() || bind(socket.get(), reinterpret_cast<sockaddr*>(&address), length) != 0)
       return fail_opening("cannot open a TCP port");
   }
-  length = sizeof address;
-  if (listen(socket.get(), SOMAXCONN) != 0 ||
-      getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0)
-    return fail_errno("cannot listen on a TCP port");
-  listener.port_ =
-      ntohs(address.ss_family == AF_INET ? reinterpret_cast<sockaddr_in*>(&address)->sin_port
-                                         : reinterpret_cast<sockaddr_in6*>(&address)->sin6_port);
+  if (listen(socket.get(), SOMAXCONN) != 0) return fail_errno("cannot listen on a TCP port");
+  listener.port_ = port_of(socket.get());
+  listener.socket_ = ProcessFd(std::move(socket));
+  return listener;
+}
+
+ControlListener ControlListener::network_at(UniqueFd socket, int silence_ms) {
+  ControlListener listener;
+  listener.silence_ms_ = silence_ms;
+  listener.port_ = port_of(socket.get());
   listener.socket_ = ProcessFd(std::move(socket));
   return listener;
 }

@@ -19,6 +19,8 @@ class ControlListener {
   /// By TCP, on any free port of all interfaces. Connections bear `silence_ms`; see
   /// connect_network().
   static Result<ControlListener> network(int silence_ms);
+  /// Such a socket of another process, which that has passed on.
+  static ControlListener network_at(UniqueFd socket, int silence_ms);
 
   int fd() const { return socket_.get(); }
   bool open() const { return socket_.valid(); }

@@ -12,7 +12,7 @@ static_assert(sizeof(JobToken) == crypto_auth_hmacsha256_KEYBYTES);
 
 struct Hello {
   Nonce nonce;
-  uint32_t resumes;
+  uint32_t purpose;
 };
 struct Challenge {
   Nonce nonce;
@@ -87,7 +87,7 @@ Proof prove(const JobToken& token, Side side, const Caller& caller, const Nonce&
   Proof proof{};
   const auto rank = static_cast<uint32_t>(caller.rank);
   const std::array<unsigned char, 6> who = {
-      static_cast<unsigned char>(side),       static_cast<unsigned char>(caller.resumes),
+      static_cast<unsigned char>(side),       static_cast<unsigned char>(caller.purpose()),
       static_cast<unsigned char>(rank),       static_cast<unsigned char>(rank >> 8),
       static_cast<unsigned char>(rank >> 16), static_cast<unsigned char>(rank >> 24)};
   crypto_auth_hmacsha256_state state;
@@ -120,7 +120,7 @@ HandshakeState CalledHandshake::step(const Frame& frame) {
   if (!asked_ && read_frame(frame, FrameKind::kHello, hello)) {
     asked_ = true;
     callers_ = hello.nonce;
-    caller_ = {frame.rank, hello.resumes != 0};
+    caller_ = {frame.rank, hello.purpose == 1, hello.purpose == 2};
     const Challenge challenge{own_, prove(*token_, Side::kCalled, caller_, callers_, own_)};
     connection_.send(FrameKind::kChallenge, me_, bytes_of(challenge));
     return HandshakeState::kWaiting;
@@ -159,7 +159,7 @@ HandshakeState CallerHandshake::late() const {
 }
 
 void CallerHandshake::begin() {
-  connection_.send(FrameKind::kHello, me_.rank, bytes_of(Hello{own_, me_.resumes ? 1U : 0U}));
+  connection_.send(FrameKind::kHello, me_.rank, bytes_of(Hello{own_, me_.purpose()}));
 }
 
 HandshakeState CallerHandshake::advance() {

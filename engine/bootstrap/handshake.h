@@ -23,10 +23,13 @@ Result<JobToken> parse_token(std::string_view text);
 /// /proc/net/unix, so it tells nothing of the token.
 std::string socket_name(const JobToken& token, std::string_view machine);
 
-/// Who connects: a rank, for the first time or because its connection broke.
+/// Who connects: a rank, for the first time or because its connection broke, or because it seeks
+/// the next root.
 struct Caller {
   Rank rank = -1;
-  bool resumes = false;
+  bool resumes = false, seeks = false;
+
+  uint32_t purpose() const { return (resumes ? 1U : 0U) + (seeks ? 2U : 0U); }
 };
 
 enum class Side : unsigned char { kCaller = 1, kCalled = 2 };

@@ -1,6 +1,7 @@
 #include "engine/bootstrap/joined_job.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -83,15 +84,22 @@ class JoinedBootstrap final : public Bootstrap {
     self->leader_ = place_of(meeting.leader_rank());
     self->here_ = place_of(self->rank_);
     self->local_ = self->block_->bootstrap(self->here_);
+    self->has_others_ = self->block_->ranks() < self->size_;
+    if (self->has_others_) self->block_->set_process(self->here_, this_place(self->rank_).process);
     if (meeting.leader()) {
+      (void)self->block_->pass_lead(-1, self->rank_);
+      self->block_->set_root_address(meeting.connections().root_address);
       IBCOLL_ASSIGN(self->agent_,
                     ControlAgent::start(self->rank_, *self->block_, meeting.connections(),
                                         {std::move(wake), options.silence_ms,
                                          UniqueFd(fcntl(options.launcher, F_DUPFD_CLOEXEC, 0))}));
+      self->leads_.store(true, std::memory_order_release);
     } else {
       self->up_ = meeting.take_up();
       self->led_ = self->up_.open();
       self->root_ = meeting.place();
+      self->listener_ = meeting.take_listener();
+      self->launcher_ = UniqueFd(fcntl(options.launcher, F_DUPFD_CLOEXEC, 0));
       self->silence_ms_ = options.silence_ms;
       self->leader_pid_ = process_at(self->up_.fd());
       self->leader_process_ = open_process(self->leader_pid_);
@@ -112,30 +120,55 @@ class JoinedBootstrap final : public Bootstrap {
   /// Whoever waits for this rank learns that it is gone.
   void leave() {
     if (getpid() != process_) return;
-    if (block_ && local_) block_->departed(here_);
+    if (block_ && local_) {
+      block_->departed(here_);
+      // Where nobody speaks for this machine any more, the others learn of it from this rank.
+      if (!leads() && block_->ends_noted() > 0) watch_leader();
+    }
+    const std::lock_guard lock(watching_);
     if (up_.open()) {
       up_.send(FrameKind::kBye, rank_);
       (void)up_.flush_by(deadline_in(kGoodbyeSeconds));
       led_ = false;
       up_.close();
     }
+    has_left_ = true;
+    leads_.store(false, std::memory_order_release);
     agent_.reset();
   }
 
   Rank rank() const override { return rank_; }
   int size() const override { return size_; }
-  Status barrier() override { return allgather(nullptr, 0, nullptr); }
+  Status barrier() override {
+    IBCOLL_TRY(allgather(nullptr, 0, nullptr));
+    if (survives_deaths_) local_->fail_after_deaths();
+    return {};
+  }
   void abort(const Failure& failure) override {
     if (getpid() != process_) return;
-    if (!agent_) watch_leader();
+    if (!leads()) watch_leader();
     local_->abort(failure);
   }
   void end_after_death(const Failure& end) override { local_->end_after_death(end); }
   std::optional<Failure> failure() const override {
     // Who waits for others outside a barrier asks for this alone.
-    if (!agent_ && !block_->failure()) watch_leader_now_and_then();
+    if (!leads() && !block_->failure()) watch_leader_now_and_then();
     return block_->failure();
   }
+  void set_survival(bool survives) override {
+    survives_deaths_ = survives && has_others_;
+    if (survives) return local_->set_survival(true);
+    const std::lock_guard lock(watching_);
+    listener_ = ControlListener();  // else those who call a leader that has died would wait for it
+  }
+  std::vector<Rank> ended() const override { return local_->ended(); }
+  Result<std::optional<int64_t>> settle(uint64_t question, int64_t proposal) override {
+    return local_->settle(question, proposal);
+  }
+  std::optional<int64_t> verdict(uint64_t question) const override {
+    return local_->verdict(question);
+  }
+  void forget_verdict(uint64_t question) override { local_->forget_verdict(question); }
   void set_leaving(bool leaving) override { local_->set_leaving(leaving); }
   void set_gone() override { local_->set_gone(); }
   bool is_leaving(Rank rank) const override { return local_->is_leaving(rank); }
@@ -145,10 +178,11 @@ class JoinedBootstrap final : public Bootstrap {
   uint32_t ends_noted() const override { return local_->ends_noted(); }
   bool is_watched(Rank rank) const override {
     const std::vector<Rank>& here = block_->job_ranks();
-    return (agent_ || led_.load(std::memory_order_relaxed)) &&
+    if (survives_deaths_) return true;  // by the leader of its machine, or the next one
+    return (leads() || led_.load(std::memory_order_relaxed)) &&
            (here.empty() || std::binary_search(here.begin(), here.end(), rank));
   }
-  uint64_t sent_bytes() const override { return agent_ ? agent_->sent_bytes() : 0; }
+  uint64_t sent_bytes() const override { return leads() ? agent_->sent_bytes() : 0; }
 
   Status allgather(const void* mine, size_t bytes, void* all) override {
     const auto here = static_cast<size_t>(block_->ranks());
@@ -181,10 +215,11 @@ class JoinedBootstrap final : public Bootstrap {
   /// Has the leader exchange what the givers of this machine have given for what all have.
   Status pass_on(std::optional<std::span<const Rank>> givers, std::span<const std::byte> part,
                  size_t bytes, std::span<std::byte> all) {
-    if (agent_) {
+    if (leads()) {
       const Status done = agent_->exchange(givers, part, bytes, all);
       // The others wait, those of this machine for what this rank has not got.
-      if (!done && !failure()) abort({rank_, done.error().code, done.error().message});
+      const bool died = block_->survives() && block_->ends_noted() > 0;
+      if (!done && !died && !failure()) abort({rank_, done.error().code, done.error().message});
       IBCOLL_TRY(done);
     }
     if (all.empty()) return local_->barrier();  // until the leader is back
@@ -197,10 +232,13 @@ class JoinedBootstrap final : public Bootstrap {
 
   void watch_leader() const {
     const std::unique_lock lock(watching_, std::try_to_lock);
-    if (!lock.owns_lock()) return;
+    if (!lock.owns_lock() || has_left_ || getpid() != process_) return;
     const int64_t before_ns = looked_ns_.exchange(now_ns(), std::memory_order_relaxed);
     if (up_.open()) hear_leader(before_ns);
-    if (up_.open() || block_->ranks() == size_ || block_->failure()) return;
+    if (!has_others_ || leads() || block_->failure()) return;
+    const bool led = up_.open() && block_->leader() >= 0;
+    if (block_->survives() && !led) return follow_lead();
+    if (up_.open()) return;
     // Nobody passes reports of this machine on any more.
     if (const auto proposal = block_->proposal())
       block_->decide(ask_root(*proposal, before_ns), here_);
@@ -214,6 +252,8 @@ class JoinedBootstrap final : public Bootstrap {
     if (frame && !*frame) return;
     led_.store(false, std::memory_order_relaxed);
     up_.close();
+    const bool goes_on_after = has_others_ && block_->survives();
+    if (!goes_on_after) listener_ = ControlListener();  // nobody is to be found there any more
     if (frame && (*frame)->kind == FrameKind::kBye) return;
     if (frame && (*frame)->kind == FrameKind::kFailure)
       return block_->decide((*frame)->failure(), here_);
@@ -221,19 +261,89 @@ class JoinedBootstrap final : public Bootstrap {
     const auto goes_on =
         left_by_living(leader, leader_pid_, leader_process_.get(), leader_program_);
     Failure failure = goes_on.value_or(death_of(leader));
+    if (goes_on_after && block_->presence(leader) == Presence::kGone) return;  // follow_lead()
+    if (goes_on_after) {
+      const int process = leader_process_.get();
+      return take_lead(leader, goes_on ? goes_on : end_of_leader(leader, leader_pid_, process));
+    }
     // Other machines learn no more than that, nor do ranks that wait for this memory in vain; all
     // shall say the same.
     if (block_->ranks() == size_ && block_->shared() && goes_on) {
       // All see that it does.
     } else if (block_->ranks() == size_ && block_->shared()) {
-      const auto status = status_of_ended(leader_pid_, leader_process_.get());
-      if (status && WIFEXITED(*status) && WEXITSTATUS(*status) == 0)
-        return block_->departed(leader_);
-      failure = end_of_rank(leader, leader_pid_, status);
+      const auto end = end_of_leader(leader, leader_pid_, leader_process_.get());
+      if (!end) return block_->departed(leader_);
+      failure = *end;
     } else if (!block_->failure()) {
       failure = ask_root(failure, before_ns);
     }
     block_->decide(failure, here_);  // the leader was the one who would have asked the others
+  }
+
+  /// Nothing where it has ended well.
+  static std::optional<Failure> end_of_leader(Rank leader, pid_t pid, int process) {
+    const auto status = status_of_ended(pid, process);
+    if (status && WIFEXITED(*status) && WEXITSTATUS(*status) == 0) return std::nullopt;
+    return end_of_rank(leader, pid, status);
+  }
+
+  bool leads() const { return leads_.load(std::memory_order_acquire); }
+
+  /// A job that survives deaths: sees whether some rank here leads, where the first leader is gone.
+  void follow_lead() const {
+    const Rank leader = block_->leader();
+    const bool has_left = leader < 0 || block_->presence(leader) == Presence::kGone;
+    if (has_left) {
+      // At the end of a job all leave, and nobody needs another one, unless one has died.
+      const bool goes_on = block_->presence(rank_) == Presence::kHere;
+      if (goes_on || block_->ends_noted() > 0) take_lead(leader, std::nullopt);
+      return;
+    }
+    const WatchedProcess process = block_->process(place_of(leader));
+    if (leader_pid_ != process.pid || !leader_process_.valid()) {
+      auto opened = watch_process(process);
+      if (!opened) return;  // another rank may find out, or this one later
+      leader_pid_ = process.pid;
+      leader_process_ = std::move(*opened);
+    }
+    pollfd end{leader_process_.get(), POLLIN, 0};
+    const bool lives = leader_process_.valid() && poll(&end, 1, 0) == 0;
+    led_.store(lives, std::memory_order_relaxed);
+    if (!lives) take_lead(leader, end_of_leader(leader, process.pid, leader_process_.get()));
+  }
+
+  /// This rank leads its machine from now on, unless another one is quicker. `end`: how the leader
+  /// before has ended; nothing: in order.
+  void take_lead(Rank before, const std::optional<Failure>& end) const {
+    if (!block_->pass_lead(before, rank_)) return;
+    if (before >= 0 && end && end->code != ErrorCode::kRankDied)
+      block_->report(*end, here_);  // its process goes on without the job, which ends
+    else if (before >= 0 && end)
+      (void)block_->note_end(*end);
+    else if (before >= 0)
+      block_->departed(place_of(before));
+    ControlConnections connections;
+    connections.listener = std::move(listener_);
+    connections.token = root_.token;
+    connections.root_address = block_->root_address();
+    connections.root_port = root_.port;
+    AgentOptions options{UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), silence_ms_,
+                         UniqueFd(fcntl(launcher_.get(), F_DUPFD_CLOEXEC, 0)), true};
+    if (options.wake.valid()) {
+      auto agent = ControlAgent::start(rank_, *block_, connections, std::move(options));
+      if (agent) {
+        agent_ = std::move(*agent);
+        return leads_.store(true, std::memory_order_release);
+      }
+    }
+    // Another rank may have what this one lacks, or this one has it later.
+    listener_ = std::move(connections.listener);
+    (void)block_->pass_lead(rank_, -1);
+  }
+
+  Rank place_of(Rank rank) const {
+    const std::vector<Rank>& here = block_->job_ranks();
+    return static_cast<Rank>(std::lower_bound(here.begin(), here.end(), rank) - here.begin());
   }
 
   /// The leader is gone, and nobody else speaks for this machine: rank 0 says what counts.
@@ -248,13 +358,19 @@ class JoinedBootstrap final : public Bootstrap {
   int size_ = 1;
   std::unique_ptr<ControlBlock> block_;
   std::unique_ptr<LocalBootstrap> local_;
-  std::unique_ptr<ControlAgent> agent_;    ///< of the leader
-  mutable ControlConnection up_;           ///< of the others: to it
-  mutable std::atomic<bool> led_ = false;  ///< the leader watches the ranks of this machine
+  bool has_others_ = false;                      ///< the job has other machines, too
+  bool survives_deaths_ = false;                 ///< from the next barrier on
+  mutable std::unique_ptr<ControlAgent> agent_;  ///< of the leader
+  mutable std::atomic<bool> leads_ = false;      ///< this rank does, by that
+  mutable ControlListener listener_;             ///< of the others: the home of this machine
+  UniqueFd launcher_;                            ///< of the others, for when they lead
+  mutable ControlConnection up_;                 ///< of the others: to it
+  mutable std::atomic<bool> led_ = false;        ///< the leader watches the ranks of this machine
   mutable std::mutex watching_;
+  bool has_left_ = false;
   mutable std::atomic<int64_t> looked_ns_ = 0;
-  pid_t leader_pid_ = 0;
-  UniqueFd leader_process_;
+  mutable pid_t leader_pid_ = 0;
+  mutable UniqueFd leader_process_;
   std::optional<ProgramPlace> leader_program_;
   RootPlace root_;  ///< for when the leader has left
   int silence_ms_ = 0;
@@ -280,7 +396,7 @@ void JoinedJobs::say_goodbye(int status, void* self) {
   const std::unique_lock lock(jobs.mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return;
   for (JoinedBootstrap* job : jobs.jobs_) {
-    if (status == 0 || job->failure()) job->leave();
+    if (status == 0 || job->failure() || job->ends_noted() > 0) job->leave();
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <thread>
 
 #include "engine/base/log.h"
@@ -14,9 +15,7 @@ MachineWatch::MachineWatch(const Bootstrap& bootstrap, std::span<const WatchedPr
     : bootstrap_(&bootstrap) {
   const pid_t me = getpid();
   for (const WatchedProcess& peer : processes) {
-    if (peer.pid == me) continue;
-    peers_.push_back(peer);
-    if (!bootstrap.is_watched(peer.rank)) unwatched_.push_back(peer);
+    if (peer.pid != me) peers_.push_back(peer);
   }
 }
 
@@ -24,9 +23,13 @@ PeerWatch* MachineWatch::own_watch() {
   if (own_ && of_all_) return &*own_;
   (void)bootstrap_->failure();  // looks whether whoever watches this machine is still there
   const bool all = !bootstrap_->is_watched(bootstrap_->rank());
+  const auto is_ours = [&](const WatchedProcess& peer) {
+    return all || !bootstrap_->is_watched(peer.rank);
+  };
+  if (failed_ || std::none_of(peers_.begin(), peers_.end(), is_ours)) return nullptr;
   if (own_ && !all) return &*own_;
-  const std::vector<WatchedProcess>& processes = all ? peers_ : unwatched_;
-  if (failed_ || processes.empty()) return nullptr;
+  std::vector<WatchedProcess> processes;
+  std::copy_if(peers_.begin(), peers_.end(), std::back_inserter(processes), is_ours);
   Result<PeerWatch> watch = PeerWatch::create(processes);
   if (!watch) {
     failed_ = true;
@@ -43,11 +46,8 @@ std::optional<Rank> MachineWatch::find_dead() {
   if (bootstrap_ == nullptr) return std::nullopt;
   const uint32_t noted = bootstrap_->ends_noted();
   if (noted != looked_) {
-    for (const WatchedProcess& peer : peers_) {
-      const bool known =
-          std::find(forgotten_.begin(), forgotten_.end(), peer.rank) != forgotten_.end();
-      if (!known && bootstrap_->end_of(peer.rank)) return peer.rank;
-    }
+    for (const Rank rank : bootstrap_->ended())
+      if (std::find(forgotten_.begin(), forgotten_.end(), rank) == forgotten_.end()) return rank;
     looked_ = noted;
   }
   PeerWatch* const own = own_watch();

@@ -1,5 +1,5 @@
 #pragma once
-/// Which ranks of this machine have died.
+/// Which ranks have died.
 
 #include <cstdint>
 #include <optional>
@@ -13,7 +13,8 @@ namespace ibcoll {
 /// Goes by what whoever watches the ranks of the machine notes of their ends (Bootstrap::end_of),
 /// so that one process a machine holds a file for each rank, and not all of them. Ranks that nobody
 /// watches, or nobody any more, this process watches itself: a job's leaders may lead parts of a
-/// machine, as containers are.
+/// machine, as containers are, and tell each other of no death that ends the job. Ranks of other
+/// machines have died where that was noted.
 class MachineWatch {
  public:
   MachineWatch() = default;
@@ -39,11 +40,10 @@ class MachineWatch {
 
   const Bootstrap* bootstrap_ = nullptr;
   std::vector<WatchedProcess> peers_;
-  std::vector<WatchedProcess> unwatched_;  ///< those of them that nobody ever watches
   std::vector<Rank> forgotten_;
   uint32_t looked_ = 0;  ///< how many ends had been noted when none of them was news
   std::optional<PeerWatch> own_;
-  bool of_all_ = false;  ///< of peers_; else of unwatched_
+  bool of_all_ = false;  ///< of peers_; else of those that nobody else watches
   bool failed_ = false;  ///< it can't watch
 };
 

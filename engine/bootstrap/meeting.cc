@@ -13,6 +13,8 @@
 namespace ibcoll {
 namespace {
 
+/// What each leader is told of where others are found: enough for a dozen of them.
+constexpr size_t kHomeBytesEach = 512;
 constexpr double kConnectSeconds = 10;  // to any of rank 0's addresses, with its answer
 /// What is waited for behind rank 0's own limit before rank 0 counts as hung.
 constexpr double kBehindSeconds = 30;
@@ -190,6 +192,35 @@ void Meeting::let_go() {
     connection.send(FrameKind::kGo, source.rank, std::as_bytes(std::span(source.address)),
                     source.port);
   }
+  connections_.homes = pack_homes(find_homes(), ControlBlock::kMostHomeBytes);
+  connections_.ports.insert(listening_.begin(), listening_.end());
+  const std::vector<std::byte> of_some = pack_homes(find_homes(), kHomeBytesEach);
+  for (auto& [rank, connection] : connections_.machines)
+    connection.send(FrameKind::kHomes, me_, of_some);
+}
+
+bool Meeting::is_only_here(const std::string& address) {
+  return address.starts_with("127.") || address == "::1";
+}
+
+/// Rank 0: of its own machine and, in the order of their leaders, of those that all can reach.
+ControlHomes Meeting::find_homes() const {
+  std::map<Rank, ControlHome> homes;
+  for (Rank rank = 0; rank < size_; ++rank)
+    homes[connections_.leader_of[static_cast<size_t>(rank)]].ranks.push_back(rank);
+  bool all_here = true;
+  for (const auto& [leader, connection] : connections_.machines) {
+    homes[leader].address = peer_address(connection.fd());
+    homes[leader].port = listening_.at(leader);
+    all_here = all_here && is_only_here(homes[leader].address);
+  }
+  ControlHomes found;
+  for (auto& [leader, home] : homes) {
+    const bool reachable = leader == me_ || (home.port != 0 && !home.address.empty() &&
+                                             (all_here || !is_only_here(home.address)));
+    if (reachable) found.push_back(std::move(home));
+  }
+  return found;
 }
 
 /// Rank 0: where a leader finds its source; this rank itself where it can't.
@@ -198,13 +229,10 @@ ResultSource Meeting::source_of(Rank leader, Rank source) const {
   const auto address_of = [&](Rank rank) {
     return peer_address(connections_.machines.at(rank).fd());
   };
-  const auto only_here = [](const std::string& address) {
-    return address.starts_with("127.") || address == "::1";
-  };
   const std::string address = address_of(source);
   const int port = listening_.at(source);
   // The address of a process on rank 0's machine may be one that only that machine knows.
-  if (port == 0 || address.empty() || (only_here(address) && !only_here(address_of(leader))))
+  if (port == 0 || address.empty() || (is_only_here(address) && !is_only_here(address_of(leader))))
     return {};
   return {source, address, port};
 }
@@ -289,6 +317,7 @@ Status Meeting::take_go(const Frame& frame) {
   here_.resize(frame.payload.size() / sizeof(Rank));
   std::memcpy(here_.data(), frame.payload.data(), here_.size() * sizeof(Rank));
   leader_rank_ = frame.rank;
+  has_home_ = frame.code != 0;
   const bool ascends = std::is_sorted(here_.begin(), here_.end(), std::less_equal<>());
   const auto has = [&](Rank rank) {
     return std::find(here_.begin(), here_.end(), rank) != here_.end();
@@ -300,20 +329,27 @@ Status Meeting::take_go(const Frame& frame) {
 
 Result<std::unique_ptr<ControlBlock>> Meeting::share_block() {
   const Deadline until = deadline_in(options_.limit_s);
+  // Whoever leads this machine after its first leader is found by its socket.
+  if (leader_)
+    has_home_ = connections_.listener.open() && here_.size() < static_cast<size_t>(size_);
+  const size_t passed = has_home_ ? 3 : 2;
   if (!leader_) {
-    UniqueFd descriptors[2];
-    if (const Status came = up_.receive_descriptors(descriptors, until); !came) {
+    UniqueFd descriptors[3];
+    if (const Status came = up_.receive_descriptors({descriptors, passed}, until); !came) {
       if (came.error().code == ErrorCode::kPeerFailed) return leader_gone();
       return tl::unexpected<Error>(came.error());
     }
+    if (has_home_)
+      connections_.listener =
+          ControlListener::network_at(std::move(descriptors[2]), options_.silence_ms / 2);
     return ControlBlock::attach(here_, size_, std::move(descriptors[0]), std::move(descriptors[1]));
   }
   IBCOLL_ASSIGN(auto block, ControlBlock::create_passable(here_, size_));
   for (auto& [rank, connection] : connections_.members) {
-    connection.send(FrameKind::kGo, me_, std::as_bytes(std::span(here_)));
-    const int descriptors[] = {block->memory_fd(), block->failure_fd()};
+    connection.send(FrameKind::kGo, me_, std::as_bytes(std::span(here_)), has_home_ ? 1 : 0);
+    const int descriptors[] = {block->memory_fd(), block->failure_fd(), connections_.listener.fd()};
     // One that has ended meanwhile is found out by the agent.
-    const Status sent = connection.send_descriptors(descriptors, until);
+    const Status sent = connection.send_descriptors({descriptors, passed}, until);
     if (!sent && connection.quiet()) return tl::unexpected<Error>(sent.error());
   }
   block->set_shared();

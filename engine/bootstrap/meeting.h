@@ -46,6 +46,8 @@ class Meeting {
   /// A leader's, for its agent; left as they are where that can't be started.
   ControlConnections& connections();
   ControlConnection take_up() { return std::move(up_); }
+  /// Of a member: a hold on the socket that others find its machine by, where there is one.
+  ControlListener take_listener() { return std::move(connections_.listener); }
   const RootPlace& place() const { return place_; }
 
  private:
@@ -58,6 +60,9 @@ class Meeting {
   Status connect_to_root();
   void let_go();
   ResultSource source_of(Rank leader, Rank source) const;
+  ControlHomes find_homes() const;
+  /// Whether an address means this machine on each.
+  static bool is_only_here(const std::string& address);
 
   Status gather_everybody();
   Status hear_leaders(const std::vector<pollfd>& watched, size_t first);
@@ -83,6 +88,7 @@ class Meeting {
   std::optional<Failure> word_;  ///< what rank 0 has said that counts
   Rank leader_rank_ = -1;
   bool leader_ = false;
+  bool has_home_ = false;          ///< a member: its leader passes on the socket of the machine
   int missing_ = 0;                ///< rank 0: ranks that have not come
   std::map<Rank, int> listening_;  ///< rank 0: at which port leaders are for other leaders
   std::vector<Rank> here_;         ///< ranks on this machine, ascending

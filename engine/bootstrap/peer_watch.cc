@@ -16,19 +16,24 @@ UniqueFd open_process(pid_t pid) {
   return UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
 }
 
+Result<UniqueFd> watch_process(const WatchedProcess& process) {
+  UniqueFd opened = open_process(process.pid);
+  if (!opened.valid() && errno != ESRCH)
+    return fail_opening(fmt::format("cannot watch rank {} (pid {})", process.rank, process.pid));
+  // After it has been opened: the id may have passed on to another process before.
+  const uint64_t start = process_start(process.pid);
+  const bool another = start != 0 && process.start != 0 && start != process.start;
+  return another ? UniqueFd() : std::move(opened);
+}
+
 Result<PeerWatch> PeerWatch::create(std::span<const WatchedProcess> processes) {
   PeerWatch watch;
   make_room_for_files(processes.size() + kOwnFiles);
   watch.ended_ = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
   if (!watch.ended_.valid()) return fail_opening("cannot create an epoll descriptor");
   for (const WatchedProcess& peer : processes) {
-    UniqueFd process = open_process(peer.pid);
-    if (!process.valid() && errno != ESRCH)
-      return fail_opening(fmt::format("cannot watch rank {} (pid {})", peer.rank, peer.pid));
-    // After it has been opened: the id may have passed on to another process before.
-    const uint64_t start = process_start(peer.pid);
-    const bool another = start != 0 && peer.start != 0 && start != peer.start;
-    if (!process.valid() || another) {
+    IBCOLL_ASSIGN(UniqueFd process, watch_process(peer));
+    if (!process.valid()) {
       watch.before_.push_back(peer.rank);
       continue;
     }

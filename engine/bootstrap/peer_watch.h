@@ -15,6 +15,9 @@ namespace ibcoll {
 
 /// A pidfd: readable once the process has ended. Invalid (errno says why) where there is none.
 UniqueFd open_process(pid_t pid);
+/// The same of a process that has not ended, else an invalid one; an error where that can't be
+/// found out. Its id may have passed on to another process by now.
+Result<UniqueFd> watch_process(const WatchedProcess& process);
 
 /// Watches processes by pidfd: a bare process id may already be another process's.
 class PeerWatch {

@@ -28,6 +28,11 @@ class SelfBootstrap final : public Bootstrap {
   void abort(const Failure& failure) override { first_.tell(&place_, 0, failure); }
   void end_after_death(const Failure&) override {}  // there is nobody to survive
   std::optional<Failure> failure() const override { return first_.read(&place_); }
+  Result<std::optional<int64_t>> settle(uint64_t, int64_t proposal) override {
+    return std::optional(proposal);
+  }
+  std::optional<int64_t> verdict(uint64_t) const override { return std::nullopt; }
+  void forget_verdict(uint64_t) override {}
 
  private:
   FirstFailure first_{};

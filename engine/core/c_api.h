@@ -98,6 +98,10 @@ struct LastError {
 /// This thread's.
 LastError& last_error() noexcept;
 
+/// The second half of joining: a context over the job. `hosted`: the process belongs to a host.
+ibcoll_status enter(Result<std::unique_ptr<Bootstrap>> bootstrap, bool hosted,
+                    const JobHostProgress& host, ibcoll_context** context);
+
 /// Keeps the error's line for ibcoll_last_error of this thread; gives its status.
 ibcoll_status report(const Error& error) noexcept;
 ibcoll_status refuse(std::string_view message) noexcept;

@@ -214,9 +214,10 @@ int run_rank(Bootstrap& bootstrap, const ContextOptions& options, bool survives,
   return result;
 }
 
-/// The second half of joining: a context over the job. `hosted`: the process belongs to a host.
-ibcoll_status enter(Result<std::unique_ptr<Bootstrap>> bootstrap, bool hosted,
-                    const JobHostProgress& host, ibcoll_context** context) {
+}  // namespace
+
+ibcoll_status ibcoll::c_api::enter(Result<std::unique_ptr<Bootstrap>> bootstrap, bool hosted,
+                                   const JobHostProgress& host, ibcoll_context** context) {
   if (!bootstrap) return report(bootstrap.error());
   Result<ContextOptions> options = ContextOptions::from_environment((*bootstrap)->size());
   if (!options) {
@@ -237,6 +238,8 @@ ibcoll_status enter(Result<std::unique_ptr<Bootstrap>> bootstrap, bool hosted,
   }
   return status;
 }
+
+namespace {
 
 /// The program that calls ibcoll_init_with, as its process's host.
 class CallerAsHost final : public JobHost {

@@ -50,6 +50,7 @@ Result<std::unique_ptr<Context>> Context::create(Bootstrap& bootstrap,
   std::iota(everybody.begin(), everybody.end(), Rank{0});
   IBCOLL_ASSIGN(self->world_, self->groups_.create(std::move(everybody)));
   self->job_->start_clock().end(StartPhase::kWorld);
+  bootstrap.set_survival(self->job_->survives_deaths());
   IBCOLL_TRY(bootstrap.barrier());
   const NetworkTransport* const network = self->job_->network();
   if (network != nullptr && network->needs_polls()) IBCOLL_TRY(self->threads_.help_peers());

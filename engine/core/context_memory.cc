@@ -22,9 +22,7 @@ MemoryItems context_memory(const Shape& shape, int collectives) {
        .why = "which rank is on which server: algorithms and transports look it up by rank. Groups "
               "of all ranks share it"},
       {.part = MemoryPart::kShared, .what = "bell", .bytes = sizeof(Bell)},
-      {.part = MemoryPart::kShared,
-       .what = "place on the machine, and in what its ranks decide together",
-       .bytes = sizeof(ProcessPlace) + Verdicts::bytes(1) - Verdicts::bytes(0)},
+      {.part = MemoryPart::kShared, .what = "place on the machine", .bytes = sizeof(ProcessPlace)},
       {.part = MemoryPart::kShared, .what = "notes of calls", .bytes = CallBoard::bytes(1)},
   };
 }

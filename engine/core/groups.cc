@@ -28,6 +28,13 @@ Result<std::shared_ptr<Group>> Groups::derive(std::vector<Rank> members, uint64_
   return add(std::move(members), id, origin);
 }
 
+Status Groups::end_derived(std::vector<Rank> members, uint64_t id, uint64_t origin,
+                           const Failure& why) {
+  IBCOLL_ASSIGN(const std::shared_ptr<Group> group, add(std::move(members), id, origin));
+  services_.executor.end_group(group->state(), why);
+  return {};
+}
+
 Result<std::shared_ptr<Group>> Groups::add(std::vector<Rank>&& members, uint64_t id,
                                            uint64_t origin) {
   IBCOLL_ASSIGN(Shape shape, shape_of(members));

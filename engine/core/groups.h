@@ -22,6 +22,8 @@ class Groups {
   /// One that is made of another group, as `origin` says, which is never the same again. `id`: its
   /// name in messages.
   Result<std::shared_ptr<Group>> derive(std::vector<Rank> members, uint64_t id, uint64_t origin);
+  /// Ends such a group on all its ranks, whether or not they have made it. This one has not.
+  Status end_derived(std::vector<Rank> members, uint64_t id, uint64_t origin, const Failure& why);
   /// The group of this rank's next call on a set of ranks of the job, of which it is one: of that
   /// call alone, and gone with it. `members` ascending. Takes time that goes with the members.
   /// `tag`: the caller's; calls on one set with one tag are matched in the order in which they are

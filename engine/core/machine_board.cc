@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/base/pages.h"
-
 namespace ibcoll {
 namespace {
 
@@ -21,11 +19,6 @@ ProcessPlace* places_in(const SharedRegion& region, size_t ranks) {
   return reinterpret_cast<ProcessPlace*>(region.data() + ranks * sizeof(Bell));
 }
 
-/// Behind the places.
-size_t begin_of_verdicts(size_t ranks) {
-  return round_up(ranks * (sizeof(Bell) + sizeof(ProcessPlace)), 64);
-}
-
 }  // namespace
 
 MachineBoard::MachineBoard(SharedRegion region, Rank me, std::span<const int> machines)
@@ -38,11 +31,10 @@ SharedRegion::Request MachineBoard::request(Rank me, std::span<const int> machin
   const auto prepare = [me, place, ranks = here.size()](SharedRegion& region) -> Status {
     IBCOLL_TRY(SharedRegion::reserve_all(region));
     places_in(region, ranks)[place] = this_place(me);
-    if (place == 0) Verdicts::prepare(region.data() + begin_of_verdicts(ranks));
     return {};
   };
   return {.colour = machines[static_cast<size_t>(me)],
-          .bytes = begin_of_verdicts(here.size()) + Verdicts::bytes(here.size()),
+          .bytes = here.size() * (sizeof(Bell) + sizeof(ProcessPlace)),
           .name = "ibcoll-machine",
           .prepare = prepare};
 }
@@ -53,10 +45,6 @@ Bells MachineBoard::bells() const {
 
 std::span<const ProcessPlace> MachineBoard::places() const {
   return {places_in(region_, ranks_.size()), ranks_.size()};
-}
-
-Verdicts MachineBoard::verdicts() const {
-  return {region_.data() + begin_of_verdicts(ranks_.size()), ranks_.size()};
 }
 
 }  // namespace ibcoll

@@ -1,7 +1,6 @@
 #pragma once
 /// What the ranks of one machine tell each other in memory that they share: where each of them
-/// lives, the bells that wake them, and what they decide together. No rank keeps the places of
-/// other machines.
+/// lives, and the bells that wake them. No rank keeps the places of other machines.
 
 #include <cstddef>
 #include <span>
@@ -9,7 +8,6 @@
 
 #include "engine/bootstrap/machine.h"
 #include "engine/bootstrap/shared_region.h"
-#include "engine/core/verdicts.h"
 #include "engine/sharing/bell.h"
 
 namespace ibcoll {
@@ -28,8 +26,6 @@ class MachineBoard {
   Bells bells() const;
   /// Of the ranks of this machine, in ascending order.
   std::span<const ProcessPlace> places() const;
-  /// Of the ranks of this machine.
-  Verdicts verdicts() const;
 
  private:
   SharedRegion region_;

@@ -127,8 +127,7 @@ Status OpenedJob::open_network(const ContextOptions& options, const JobStart& st
 bool OpenedJob::has_died(Rank rank) {
   constexpr int kLastMs = 300;  // its memory goes before the process does
   // Of one that has left in order nobody notes how it ended.
-  const bool has_left = bootstrap_.absence(rank) && !bootstrap_.is_leaving(rank);
-  if (!has_left && !watch_.has_ended(rank, kLastMs)) return false;
+  if (!bootstrap_.has_left(rank) && !watch_.has_ended(rank, kLastMs)) return false;
   watch_.forget(rank);
   return true;
 }

@@ -56,11 +56,8 @@ class OpenedJob {
   const NetworkTransport* network() const { return network_.transport.get(); }
   /// The transport between servers and, on rank 0, why "auto" took it; "none" on a single server.
   const std::string& network_reason() const { return network_.reason; }
-  /// Whether the job goes on after the death of a rank: all ranks are on one machine, whose memory
-  /// says who has died, and the network takes them out.
-  bool survives_deaths() const {
-    return machines_ == 1 && (network() == nullptr || network()->survives_deaths());
-  }
+  /// Whether the job goes on after the death of a rank: the network takes dead peers out.
+  bool survives_deaths() const { return network() == nullptr || network()->survives_deaths(); }
   /// Whether messages between servers cost cores' time, so that fewer are better.
   bool messages_cost_cores() const { return network_.costs_cores; }
   /// Rank 0's ContextOptions::check.
@@ -77,13 +74,11 @@ class OpenedJob {
 
   /// What wakes this rank.
   Bell& bell() { return machine_board_.bells().of(rank()); }
-  /// What the ranks of a job on one machine decide together.
-  Verdicts verdicts() const { return machine_board_.verdicts(); }
   /// Where the ranks of this server note their calls.
   CallBoard::Place board() { return {notes_.data(), &shape(), rank()}; }
-  /// A rank of this machine that has died.
+  /// A rank that has died, as this machine has learnt.
   std::optional<Rank> find_dead() { return watch_.find_dead(); }
-  /// Whether a rank of this machine has, or has left the job; if so find_dead() gives it no more.
+  /// Whether a rank has, or has left the job; if so find_dead() gives it no more.
   bool has_died(Rank rank);
 
  private:

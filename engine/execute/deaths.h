@@ -26,9 +26,14 @@ class Deaths {
     if (failure.culprit < 0 || failure.code != ErrorCode::kRankDied) return false;
     if (include(failure.culprit)) return true;
     if (!has_died_ || !has_died_(failure.culprit)) return false;
-    known_.push_back(failure);
-    on_new_(failure);
+    take(failure);
     return true;
+  }
+  /// Takes note of one that the ranks of a group have agreed on.
+  void take(const Failure& death) {
+    if (include(death.culprit)) return;
+    known_.push_back(death);
+    on_new_(death);
   }
   /// Whether the job would go on after the death of a rank, which is alive.
   bool deny(Rank rank) const { return has_died_ && !include(rank) && !has_died_(rank); }

@@ -84,11 +84,14 @@ class Executor {
   bool has_gone(Rank rank) const {
     return !bootstrap_.is_leaving(rank) && bootstrap_.absence(rank).has_value();
   }
-  /// Takes note of a death that others have reported and the job survives.
+  /// Takes note of the deaths that others have reported and the job survives.
   void look_at_deaths() {
     if (const auto failure = bootstrap_.failure()) [[unlikely]]
       deaths_.survives(*failure);
+    end_.note_deaths();
   }
+  /// Takes note of one that the ranks of a group have agreed on, whatever is known of it here.
+  void take_death(const Failure& death) { deaths_.take(death); }
   /// Takes note of all deaths that can be found out now.
   Status find_deaths() {
     health_.check_job();
@@ -132,6 +135,9 @@ class Executor {
       return {};
     return wait_on(completion);
   }
+  /// After how long a wait is reported, and ended with an error; 0: never.
+  int64_t late_ns() const { return health_.late_ns(); }
+  int64_t deadline_ns() const { return health_.deadline_ns(); }
   /// Waits for what is no call of the program's, whose completion somebody sets done in progress,
   /// at most until then (now_ns(); 0: as long as it takes): completion.done says which it was. Ends
   /// with the job, but reports nobody as late and knows no deadline.

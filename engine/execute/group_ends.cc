@@ -105,10 +105,12 @@ void GroupEnds::add_due(GroupState& group, const Failure& why, int64_t patience_
 }
 
 void GroupEnds::lose(const Failure& death) {
+  // Who has left after a death is missed only by those who wait for it: they tell the others.
+  const bool all_know = bootstrap_.end_of(death.culprit).has_value();
   for (const auto& [key, group] : groups_) {
     if (group->by_arrival) continue;  // who makes its calls decides
     if (group->rank_of(death.culprit) == group->shape.ranks()) continue;
-    add_due(*group, death, 0, false);
+    add_due(*group, death, 0, !all_know);
   }
 }
 

@@ -7,11 +7,23 @@
 
 namespace ibcoll {
 
+void JobEnd::note_deaths() {
+  const uint32_t noted = bootstrap_.ends_noted();
+  if (noted == noted_) return;
+  const std::vector<Rank> ended = bootstrap_.ended();
+  // In this order: ranks that end because the job is over have not died.
+  if (const auto first = bootstrap_.failure(); first && !deaths_.survives(*first)) return;
+  noted_ = noted;
+  for (const Rank rank : ended)
+    if (const auto end = bootstrap_.end_of(rank)) (void)deaths_.survives(*end);
+}
+
 void JobEnd::abort(const Failure& reported) {
   Failure failure = reported;
   // What goes wrong because a rank has died, as may be known by now, is none of the job's.
   // Once the job is over ranks leave, which is no death.
   if (const auto first = bootstrap_.failure(); !first || deaths_.survives(*first)) {
+    note_deaths();
     if (const auto end = bootstrap_.end_of(failure.culprit)) (void)deaths_.survives(*end);
     if (failure.error_code() == ErrorCode::kPeerFailed && deaths_.include(failure.culprit)) return;
   }
@@ -20,20 +32,26 @@ void JobEnd::abort(const Failure& reported) {
     failure.code = ErrorCode::kPeerFailed;
   // After a death ranks leave alone: whoever is gone may have died, too.
   if (!deaths_.known().empty() && failure.code == ErrorCode::kPeerFailed && failure.culprit >= 0 &&
-      bootstrap_.absence(failure.culprit))
+      (bootstrap_.has_left(failure.culprit) || bootstrap_.is_leaving(failure.culprit))) {
     failure.code = ErrorCode::kRankDied;
+    if (deaths_.survives(failure)) return;
+  }
   bootstrap_.abort(failure);
   // Somebody else's failure may have been first: every survivor names that one, unless the job goes
   // on after it.
   std::optional<Failure> first = bootstrap_.failure();
-  if (first && deaths_.survives(*first)) {
+  if (!first || deaths_.survives(*first)) {
+    note_deaths();
     // How that rank died stands beside the record, which tells of the first failure only.
     const std::optional<Failure> death = failure.error_code() == ErrorCode::kPeerFailed
                                              ? bootstrap_.end_of(failure.culprit)
                                              : std::nullopt;
-    const Failure& end = death ? *death : failure;
-    if (deaths_.survives(end)) return;
-    bootstrap_.end_after_death(end);
+    Failure end = death ? *death : failure;
+    const bool gone = failure.error_code() == ErrorCode::kPeerFailed && !deaths_.known().empty() &&
+                      bootstrap_.has_left(failure.culprit);
+    if (gone) end.code = ErrorCode::kRankDied;
+    if ((first || death || gone) && deaths_.survives(end)) return;
+    if (first) bootstrap_.end_after_death(end);
     first = bootstrap_.failure();
   }
   end_with(first.value_or(failure));

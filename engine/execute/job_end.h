@@ -34,6 +34,8 @@ class JobEnd {
       return tl::unexpected<Error>(*error_);
     return {};
   }
+  /// Takes note of all deaths that others have found and the job survives.
+  void note_deaths();
   /// Reports a failure to all ranks and ends the job with it, or with somebody else's that came
   /// first.
   void abort(const Failure& failure);
@@ -55,6 +57,7 @@ class JobEnd {
   Deaths& deaths_;
   std::function<void()> withdraw_;
   std::optional<Error> error_;
+  uint32_t noted_ = 0;  ///< so many ends
   std::atomic<bool> has_come_{false};
 };
 

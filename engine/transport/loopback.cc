@@ -416,8 +416,11 @@ class Loopback final : public NetworkTransport, ConnectionSlots::Network {
   template <class Condition>
   Status wait(Condition condition) {
     std::array<Arrival, 16> unwanted;
+    const uint32_t ends = bootstrap_.ends_noted();
     for (int round = 0; !condition(); ++round) {
       poll(unwanted);
+      if (bootstrap_.ends_noted() != ends)
+        return fail(ErrorCode::kPeerFailed, "a rank has died while all were to leave");
       for (const auto& failure : {failures_.get(), bootstrap_.failure()})
         if (failure) return tl::unexpected<Error>(failure->error());
       if (round < 1000)

@@ -33,7 +33,7 @@ class Failures {
   std::optional<Failure> due(const Bootstrap& bootstrap) const;
 
  private:
-  static constexpr int64_t kVerdictNs = 2'000'000'000;
+  static constexpr int64_t kVerdictNs = 5'000'000'000;
   struct Suspect {
     Failure failure;
     int64_t since_ns;

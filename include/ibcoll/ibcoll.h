@@ -9,14 +9,14 @@
  * its ranks get that error, in calls under way and in later ones, until they free it; other groups
  * go on. The job: every later call on every rank gives the same error, naming the same culprit.
  * IBCOLL_ERR_CANCELLED and the IBCOLL_ERR_DEADLINE of a call's own deadline end a group, and so
- * does, in a job of one machine, the IBCOLL_ERR_PEER_FAILED of a rank that died: the groups that it
- * was in. A multicast's request ends alone, with any of these: the errors are the master's, who
- * asks ibcoll_multicast_missing() for the ranks that may lack the message. So it does with
- * IBCOLL_ERR_NO_MEMORY where a member has no memory for the message, or the message is longer than
- * the limit there (IBCOLL_MULTICAST_MEMORY); one longer than the master's own is refused with it,
- * and nothing is sent. IBCOLL_ERR_BUSY is the call's alone: nothing was sent.
- * All other IBCOLL_ERR_PEER_FAILED, _MISMATCH, the _DEADLINE of IBCOLL_DEADLINE, and _NO_MEMORY of
- * a call, also when it is prepared, end the job.
+ * does, unless UCX joins the job's servers, the IBCOLL_ERR_PEER_FAILED of a rank that died: the
+ * groups that it was in. A multicast's request ends alone, with any of these: the errors are the
+ * master's, who asks ibcoll_multicast_missing() for the ranks that may lack the message. So it does
+ * with IBCOLL_ERR_NO_MEMORY where a member has no memory for the message, or the message is longer
+ * than the limit there (IBCOLL_MULTICAST_MEMORY); one longer than the master's own is refused with
+ * it, and nothing is sent. IBCOLL_ERR_BUSY is the call's alone: nothing was sent. All other
+ * IBCOLL_ERR_PEER_FAILED, _MISMATCH, the _DEADLINE of IBCOLL_DEADLINE, and _NO_MEMORY of a call,
+ * also when it is prepared, end the job.
  *
  * Ranks that disagree on a call may have ended it well before anybody can see that: each of two
  * that take themselves for the root of a broadcast waits for nobody. Then a later call gives the
@@ -264,11 +264,10 @@ IBCOLL_API ibcoll_status ibcoll_group_failed(ibcoll_group* group, int* ranks, in
  * group has the same ranks: also a group that was ended early (ibcoll_group_cancel) can be made
  * anew in this way.
  *
- * Errors: the job's, if it is over, as it is after a death in a job of several machines (or of
- * several servers of one over UCX), or if it ends meanwhile: because memory has run out, or because
- * a living member has left the job instead of making this call. After a death, such a member is
- * left out. IBCOLL_ERR_INVALID for a set, and while another thread is in a blocking call on the
- * group. */
+ * Errors: the job's, if it is over, as it is after a death where UCX joins the servers, or if it
+ * ends meanwhile: because memory has run out, or because a living member has left the job instead
+ * of making this call. After a death, such a member is left out. IBCOLL_ERR_INVALID for a set, and
+ * while another thread is in a blocking call on the group. */
 IBCOLL_API ibcoll_status ibcoll_group_shrink(ibcoll_group* group,
                                              const ibcoll_group_options* options,
                                              ibcoll_group** survivors);

@@ -23,6 +23,11 @@ class LoneBootstrap : public Bootstrap {
   Status barrier() override { return {}; }
   void abort(const Failure&) override {}
   void end_after_death(const Failure&) override {}
+  Result<std::optional<int64_t>> settle(uint64_t, int64_t proposal) override {
+    return std::optional(proposal);
+  }
+  std::optional<int64_t> verdict(uint64_t) const override { return std::nullopt; }
+  void forget_verdict(uint64_t) override {}
   std::optional<Failure> failure() const override { return std::nullopt; }
 
  private:

@@ -117,7 +117,7 @@ TEST(ResultsTree, RecordsThatAreMuchAlikeTakeFewBytes) {
                        [](Bootstrap& job) {
                          std::vector<std::byte> mine(4096);
                          mine[100] = static_cast<std::byte>(job.rank());
-                         return count_bytes_of_root(job, mine, 1, 3 * 500);
+                         return count_bytes_of_root(job, mine, 1, 3 * 700);
                        }),
             "");
 }
@@ -141,6 +141,8 @@ void join_by_hand(Blackboard& board, Rank me, int port, ControlConnection& root)
   root.send(FrameKind::kListen, me, {}, port);
   const Result<Frame> frame = root.receive(deadline_in(20));
   ASSERT_TRUE(frame && frame->kind == FrameKind::kGo);
+  const Result<Frame> homes = root.receive(deadline_in(20));
+  ASSERT_TRUE(homes && homes->kind == FrameKind::kHomes);
 }
 
 /// Takes part in gather_all_sizes() like that.

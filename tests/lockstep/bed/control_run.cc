@@ -33,6 +33,10 @@ struct Control {
   std::optional<int64_t> root_left_ns = {};           ///< when rank 0 was gone
   std::string word = {};                              ///< what rank 0 has the launcher tell
   std::vector<std::optional<std::string>> ends = {};  ///< by rank: the failure that it knows
+  int surviving = 0;                                  ///< ranks whose job survives deaths
+  bool survives_alone = false;  ///< what has gone wrong since is that ranks have died
+  std::vector<std::vector<int64_t>> verdicts = {};  ///< by rank and question
+  uint64_t answered = 0;                            ///< ranks that have all of them
 
   int ranks() const { return static_cast<int>(plan.network.machine_of.size()); }
   void complain(const std::string& text) {
@@ -69,6 +73,12 @@ class Launcher final : public ProcessManager {
 
 std::byte given_byte(Rank rank, size_t step, size_t at) {
   return static_cast<std::byte>(drawn({static_cast<uint64_t>(rank), step, at / 8}) >> at % 8 * 8);
+}
+
+bool leaves(const ControlPlan& plan, Rank rank) {
+  return std::any_of(plan.steps.begin(), plan.steps.end(), [rank](const ControlStep& step) {
+    return step.kind == ControlStep::Kind::kLeave && step.rank == rank;
+  });
 }
 
 /// A rank's steps; what keeps it from going on.
@@ -115,6 +125,47 @@ Status go_through(Control& control, Bootstrap& job, Rank me) {
   return {};
 }
 
+/// What ranks do that are left after deaths: each question has one answer, whoever dies, and all
+/// get it. Nobody leaves before.
+Status ask_questions(Control& control, Bootstrap& job, Rank me) {
+  job.set_survival(true);
+  IBCOLL_TRY(job.barrier());
+  const std::vector<int>& machines = control.plan.network.machine_of;
+  const bool alone = std::count(machines.begin(), machines.end(), machines[0]) == control.ranks();
+  const auto failure_of = [&job, alone] {
+    const auto failure = job.failure();  // of one machine a death, which is survived
+    return alone && failure && failure->code == ErrorCode::kRankDied ? std::nullopt : failure;
+  };
+  if (++control.surviving == control.ranks()) control.survives_alone = control.bed->dead() == 0;
+  Random random(drawn({control.plan.conditions.seed, 9, static_cast<uint64_t>(me)}));
+  for (int number = 0; number < control.plan.questions; ++number) {
+    if (random.one_in(4)) control.bed->sleep(static_cast<int64_t>(random.below(20'000'000)));
+    IBCOLL_ASSIGN(std::optional<int64_t> verdict,
+                  job.settle(static_cast<uint64_t>(number) + 1, me));
+    while (!verdict) {
+      if (const auto failure = failure_of()) return tl::unexpected<Error>(failure->error());
+      control.bed->sleep(1'000'000);
+      verdict = job.verdict(static_cast<uint64_t>(number) + 1);
+    }
+    control.verdicts[static_cast<size_t>(me)].push_back(*verdict);
+    ++control.result.tally.calls;
+  }
+  control.answered |= uint64_t{1} << me;
+  const uint64_t all = (uint64_t{1} << control.ranks()) - 1;
+  // Where rank 0 dies as the job begins to survive deaths, machines that have not heard so leave.
+  const auto over = [&control] {
+    uint64_t ranks = 0;
+    for (Rank rank = 0; rank < control.ranks(); ++rank)
+      if (control.ends[static_cast<size_t>(rank)]) ranks |= uint64_t{1} << rank;
+    return ranks;
+  };
+  while ((control.answered | control.bed->dead() | over()) != all) {
+    if (const auto failure = failure_of()) return tl::unexpected<Error>(failure->error());
+    control.bed->sleep(1'000'000);
+  }
+  return {};
+}
+
 int run_rank_of_control(Control& control, Rank me) {
   const uint64_t latest = static_cast<uint64_t>(control.plan.latest_start_ns);
   control.bed->sleep(static_cast<int64_t>(
@@ -143,8 +194,11 @@ int run_rank_of_control(Control& control, Rank me) {
     control.all_joined_ns = machine::true_ns();
     network::begin_outages();
   }
-  const Status went = go_through(control, **job, me);
-  if (const auto failure = (*job)->failure()) {
+  Status went = go_through(control, **job, me);
+  const bool all_steps = went && !leaves(control.plan, me);
+  if (all_steps && control.plan.questions > 0) went = ask_questions(control, **job, me);
+  if (const auto failure = (*job)->failure();
+      failure && (control.plan.questions == 0 || failure->code != ErrorCode::kRankDied || !went)) {
     note(failure->error_code(), failure->what);
   } else if (!went) {
     note(went.error().code, went.error().message);
@@ -184,6 +238,10 @@ void check_ends(Control& control) {
       (dead & 1) != 0 || root_leaves ||
       std::any_of(plan.network.outages.begin(), plan.network.outages.end(),
                   [&](const Outage& one) { return is_long(one) || after_root(one); });
+  const bool outlives =
+      control.survives_alone && !control.bed->memory_failed() && plan.network.outages.empty() &&
+      std::none_of(plan.conditions.disturbances.begin(), plan.conditions.disturbances.end(),
+                   [](const auto& one) { return one.kind == Disturbance::Kind::kStop; });
   const std::string* first = nullptr;
   Rank first_rank = -1;
   for (Rank rank = 0; rank < control.ranks(); ++rank) {
@@ -191,6 +249,8 @@ void check_ends(Control& control) {
     if (!end || (dead >> rank & 1) != 0) continue;
     if (!disturbed)
       control.complain(fmt::format("rank {} knows a failure of no cause: {}", rank, *end));
+    if (outlives)
+      control.complain(fmt::format("rank {} knows a failure, not only deaths: {}", rank, *end));
     if (first == nullptr) {
       first = &*end;
       first_rank = rank;
@@ -198,6 +258,24 @@ void check_ends(Control& control) {
     } else if (*first != *end && !divided) {
       control.complain(
           fmt::format("rank {} knows \"{}\", rank {} \"{}\"", first_rank, *first, rank, *end));
+    }
+  }
+}
+
+/// What the dead have heard alone binds nobody.
+void check_verdicts(Control& control) {
+  for (int number = 0; number < control.plan.questions; ++number) {
+    std::optional<int64_t> first;
+    for (Rank rank = 0; rank < control.ranks(); ++rank) {
+      const auto& heard = control.verdicts[static_cast<size_t>(rank)];
+      const bool has_heard = static_cast<size_t>(number) < heard.size();
+      if (!has_heard || (control.bed->dead() >> rank & 1) != 0) continue;
+      const int64_t verdict = heard[static_cast<size_t>(number)];
+      if (!first) first = verdict;
+      if (first != verdict) {
+        control.complain(
+            fmt::format("question {}: rank {} hears {}, others {}", number, rank, verdict, *first));
+      }
     }
   }
 }
@@ -235,7 +313,10 @@ ControlPlan control_plan_of(uint64_t seed) {
   const auto length = [&](uint64_t bits) {
     return static_cast<int64_t>(1 + random.below(uint64_t{1000} << random.below(bits)));
   };
-  const uint64_t steps = 1 + random.below(12);
+  // Drawn by itself, so that plans without are what they were.
+  Random of_survivors(drawn({seed, 2003}));
+  if (of_survivors.one_in(2)) plan.questions = static_cast<int>(1 + of_survivors.below(12));
+  const uint64_t steps = plan.questions > 0 ? random.below(3) : 1 + random.below(12);
   for (uint64_t i = 0; i < steps; ++i) {
     const uint64_t choice = random.below(10);
     ControlStep step;
@@ -313,6 +394,8 @@ std::string to_string(const ControlPlan& plan) {
   for (const Disturbance& one : plan.conditions.disturbances) text += to_string(one) + " ";
   if (!plan.conditions.disturbances.empty()) text += "\n";
   for (const ControlStep& step : plan.steps) text += "  " + to_string(step) + "\n";
+  if (plan.questions > 0)
+    text += fmt::format("  survives deaths, and asks {} questions\n", plan.questions);
   return text;
 }
 
@@ -321,6 +404,7 @@ ControlResult run_control(const ControlPlan& plan, bool trace) {
   Control control{.plan = plan, .trace = trace};
   if (sodium_init() < 0) control.complain("libsodium can't start");
   control.ends.resize(static_cast<size_t>(control.ranks()));
+  control.verdicts.resize(static_cast<size_t>(control.ranks()));
   if (trace) fmt::print(stderr, "{}", to_string(plan));
   network::begin(plan.network);
   Bed bed(plan.conditions, control.ranks());
@@ -345,6 +429,7 @@ ControlResult run_control(const ControlPlan& plan, bool trace) {
                                          : fmt::format("{}: ranks{} are left", bed.stuck(), left));
   }
   check_ends(control);
+  check_verdicts(control);
   const Counts& counts = bed.counts();
   Tally& tally = control.result.tally;
   tally.runs = 1;

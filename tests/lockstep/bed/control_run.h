@@ -35,6 +35,9 @@ struct ControlPlan {
   std::vector<ControlStep> steps;
   int64_t latest_start_ns = 0;  ///< of a rank, after the first one
   int fan_out = 1;              ///< JoinOptions::fan_out
+  /// How many questions the ranks ask after their steps, in a job that survives deaths from then
+  /// on; nothing: it never does.
+  int questions = 0;
 };
 
 ControlPlan control_plan_of(uint64_t seed);

@@ -52,6 +52,7 @@ struct State {
   std::vector<Outage> outages;  ///< by the clock
   Random random;
   std::map<int, std::shared_ptr<End>> ends;
+  std::map<int, int> holders;  ///< of each of their descriptors: whose it is
   int next_port = kFirstPort;
 };
 
@@ -107,8 +108,19 @@ int64_t arrival(const End& to, int64_t leaves_ns) {
 int add(std::shared_ptr<End> end) {
   const int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (fd < 0) return fd;
+  state().holders[fd] = end->process;
   state().ends[fd] = std::move(end);
   return fd;
+}
+
+/// What a process that gets a descriptor has of it.
+int pass_on(int given, int process) {
+  const int passed = dup(given);
+  const auto end = state().ends.find(given);
+  if (passed < 0 || end == state().ends.end()) return passed;
+  state().ends[passed] = end->second;
+  state().holders[passed] = process;
+  return passed;
 }
 
 std::string name_of(const sockaddr* address, socklen_t bytes) {
@@ -149,7 +161,7 @@ bool connected(End& end) {
 }  // namespace
 
 void begin(const NetworkConditions& conditions) {
-  g_state.emplace(State{conditions, {}, Random(drawn({conditions.seed, 99})), {}, kFirstPort});
+  g_state.emplace(State{conditions, {}, Random(drawn({conditions.seed, 99})), {}, {}, kFirstPort});
 }
 void begin_outages() {
   for (Outage outage : state().conditions.outages) {
@@ -164,8 +176,8 @@ bool on() { return g_state.has_value(); }
 void process_ended(int process) {
   if (!on()) return;
   std::vector<int> all;
-  for (const auto& [fd, end] : state().ends) {
-    if (end->process == process) all.push_back(fd);
+  for (const auto& [fd, holder] : state().holders) {
+    if (holder == process) all.push_back(fd);
   }
   for (const int fd : all) close(fd);
 }
@@ -243,6 +255,8 @@ int accept(int fd) {
     if ((*at)->born_ns > now()) continue;
     const std::shared_ptr<End> end = *at;
     listener.callers.erase(at);
+    end->process = machine::current_process();  // one of those that hold the listener
+    if (const auto peer = end->peer.lock()) peer->peer_process = end->process;
     return add(end);
   }
   return fails(EAGAIN);
@@ -298,7 +312,7 @@ ssize_t send(int fd, const msghdr& message) {
     for (size_t at = 0; at + sizeof(int) <= header->cmsg_len - CMSG_LEN(0); at += sizeof(int)) {
       int given = -1;
       std::memcpy(&given, CMSG_DATA(header) + at, sizeof given);
-      piece.descriptors.push_back(dup(given));
+      piece.descriptors.push_back(pass_on(given, peer->process));
     }
   }
   peer->last_ns = piece.arrives_ns;
@@ -379,7 +393,9 @@ short ready(int fd, short events) {
 int close(int fd) {
   const std::shared_ptr<End> end = state().ends.at(fd);
   state().ends.erase(fd);
-  shut(end);
+  state().holders.erase(fd);
+  const auto is_it = [&](const auto& other) { return other.second == end; };
+  if (std::none_of(state().ends.begin(), state().ends.end(), is_it)) shut(end);
   return static_cast<int>(::syscall(SYS_close, fd));
 }
 
