@@ -7,9 +7,14 @@
 #endif
 
 #include <chrono>
+#include <cstdlib>
 #include <iterator>
+#include <memory>
 #include <new>
 #include <utility>
+
+#include "engine/core/c_api.h"
+#include "tests/forwarding_bootstrap.h"
 
 namespace ibcoll::testing {
 namespace {
@@ -75,6 +80,40 @@ std::string launched(const char* layout, int ranks, const std::function<void(con
   else if (result != 0 && complaints.all().empty())
     return fmt::format("a rank returned {}", result);
   return complaints.all();
+}
+
+std::string layout_of(const std::vector<int>& servers) {
+  std::string layout;
+  for (size_t first = 0, next = 0; first < servers.size(); first = next) {
+    while (next < servers.size() && servers[next] == servers[first]) ++next;
+    layout += fmt::format("{}{}", layout.empty() ? "" : ",", next - first);
+  }
+  return layout;
+}
+
+std::string joined(JoinedRun run, const std::function<void(const ApiRank&)>& body,
+                   ibcoll_status end) {
+  const std::vector<int>& machines = run.machines;
+  run.only_kills = true;
+  Complaints complaints(static_cast<int>(machines.size()));
+  run.before = [layout = layout_of(machines), before = run.before](Rank rank) {
+    setenv("IBCOLL_LAYOUT", layout.c_str(), 1);
+    setenv("IBCOLL_TRANSPORT", "loopback", 1);
+    if (before) before(rank);
+  };
+  const std::string wrong = run_joined(run, [&](Bootstrap& job) -> std::string {
+    ibcoll_context* context = nullptr;
+    if (c_api::enter(std::make_unique<ForwardingBootstrap>(job), false, {}, &context) != IBCOLL_OK)
+      return ibcoll_last_error();
+    const ApiRank rank{context, complaints};
+    watch_for_sanitizer(rank);
+    body(rank);
+    // Nobody can wait for ranks that have died.
+    const ibcoll_status left = ibcoll_finalize(context);
+    const bool expected = left == IBCOLL_OK || left == IBCOLL_ERR_PEER_FAILED || left == end;
+    return expected ? "" : ibcoll_last_error();
+  });
+  return complaints.all() + wrong;
 }
 
 ibcoll_group* group_of(const ApiRank& rank, const std::vector<int>& ranks, uint64_t id) {

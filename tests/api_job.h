@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ibcoll/ibcoll.h"
+#include "tests/joined_job.h"
 #include "tests/shared_host.h"
 
 namespace ibcoll::testing {
@@ -31,6 +32,15 @@ struct ApiRank {
 std::string launched(const char* layout, int ranks, const std::function<void(const ApiRank&)>& body,
                      int* status = nullptr, const char* placement = nullptr,
                      bool keep_survivors = false);
+
+/// As IBCOLL_LAYOUT has it, where the ranks of a server follow each other. `servers`: of each rank.
+std::string layout_of(const std::vector<int>& servers);
+
+/// Runs `body` on every rank of a job whose processes some launcher has started, on machines that
+/// may be pretended; these are its servers, too, which the loopback joins. Gives what the ranks
+/// complain of. `end`: what may end the job, besides a death.
+std::string joined(JoinedRun run, const std::function<void(const ApiRank&)>& body,
+                   ibcoll_status end = IBCOLL_OK);
 
 /// A group of these ranks, with an identifier.
 ibcoll_group* group_of(const ApiRank& rank, const std::vector<int>& ranks, uint64_t id);

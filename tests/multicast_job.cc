@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
+#include <sstream>
 #include <thread>
 #include <utility>
 
@@ -74,14 +75,21 @@ std::string run_multicasts(const MulticastWay& way, std::map<std::string, std::s
   // Whole machines stall for longer than the default bears where a host is overloaded.
   if (way.is_over_verbs()) setenv("IBCOLL_ACK_TIMEOUT", "18", 0);
   const JobSettings in_force(std::move(settings));
-  return launched(
-      way.layout, way.ranks,
-      [&](const ApiRank& rank) {
-        alarm(way.limit_s());
-        body(rank);
-        alarm(0);
-      },
-      status, way.placement);
+  const auto limited = [&](const ApiRank& rank) {
+    alarm(way.limit_s());
+    body(rank);
+    alarm(0);
+  };
+  if (!way.on_machines) return launched(way.layout, way.ranks, limited, status, way.placement);
+  JoinedRun run;
+  std::istringstream layout(way.layout);
+  std::string server;
+  for (int machine = 0; std::getline(layout, server, ','); ++machine)
+    run.machines.insert(run.machines.end(), std::stoul(server), machine);
+  run.to_die.resize(run.machines.size());
+  std::iota(run.to_die.begin(), run.to_die.end(), 0);
+  run.limit_s = static_cast<int>(way.limit_s());
+  return joined(run, limited);
 }
 
 std::vector<uint64_t> Letter::bitmap() const {

@@ -26,6 +26,9 @@ struct MulticastWay {
   const char* placement = nullptr;
   int loopback_seed = 0;
   const char* transport = "loopback";
+  /// Each server of the layout is a machine of its own, as far as the control connections go. Ranks
+  /// may be killed then.
+  bool on_machines = false;
 
   bool is_over_verbs() const { return std::string_view(transport) == "verbs"; }
   /// Whether this machine has what it takes.

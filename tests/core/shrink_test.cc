@@ -44,7 +44,7 @@ std::vector<int> ranks_but(int ranks, const std::vector<int>& without) {
 class Shrink : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    if (on_one_server()) return;
+    if (on_one_server() || on_machines()) return;
     if (!usable_network_port(GetParam())) GTEST_SKIP() << "no port for " << GetParam() << " here";
     setenv("IBCOLL_TRANSPORT", GetParam(), 1);
   }
@@ -52,23 +52,38 @@ class Shrink : public ::testing::TestWithParam<const char*> {
     unsetenv("IBCOLL_MAX_CONNECTIONS");
     unsetenv("IBCOLL_TRANSPORT");
   }
+  /// Whether ranks of different servers are on different machines, as far as the control
+  /// connections go.
+  static bool on_machines() { return std::string_view(GetParam()) == "machines"; }
   static bool on_one_server() { return std::string_view(GetParam()) == "shm"; }
   /// Of so many, as many as a machine whose network is emulated goes through in the same time.
   static uint32_t trials(uint32_t all) {
     return std::string_view(GetParam()) == "verbs" ? (all + 3) / 4 : all;
   }
-  /// Servers of two ranks, of one, of two, and so on.
-  static std::string layout(int ranks) {
-    if (on_one_server()) return std::to_string(ranks);
-    std::string text;
-    for (int next = 2; ranks > 0; ranks -= next, next = 3 - next)
-      text += fmt::format("{}{}", text.empty() ? "" : ",", std::min(next, ranks));
-    return text;
+  /// Of each rank: servers of two ranks, of one, of two, and so on; or of one each.
+  static std::vector<int> servers_of(int ranks, int most) {
+    std::vector<int> servers;
+    for (int server = 0; static_cast<int>(servers.size()) < ranks; ++server) {
+      const size_t next = servers.size() + (most == 2 && server % 2 == 0 ? 2 : 1);
+      servers.resize(std::min(next, static_cast<size_t>(ranks)), server);
+    }
+    return servers;
+  }
+  static std::string layout(int ranks, int most = 2) {
+    return on_one_server() ? std::to_string(ranks) : testing::layout_of(servers_of(ranks, most));
   }
   /// Runs a body on the ranks of a job; no survivor must fail.
-  static void run(int ranks, const std::function<void(const ApiRank&)>& body) {
+  static void run(int ranks, const std::function<void(const ApiRank&)>& body, int most = 2) {
+    if (on_machines()) {
+      testing::JoinedRun run;
+      run.machines = servers_of(ranks, most);
+      run.to_die.resize(static_cast<size_t>(ranks));
+      std::iota(run.to_die.begin(), run.to_die.end(), 0);
+      EXPECT_EQ(testing::joined(run, body), "");
+      return;
+    }
     int status = 0;
-    EXPECT_EQ(launched(layout(ranks).c_str(), ranks, body, &status, nullptr, true), "");
+    EXPECT_EQ(launched(layout(ranks, most).c_str(), ranks, body, &status, nullptr, true), "");
     EXPECT_EQ(status, 0) << "of the survivors";
   }
   /// The same where these die at once.
@@ -200,24 +215,25 @@ TEST_P(Shrink, LeavesOtherGroupsAsTheyAre) {
 }
 
 TEST_P(Shrink, OfAGroupThatIsWellHasTheSameRanks) {
-  for (const std::string& layout : {layout(3), std::string(on_one_server() ? "3" : "1,1,1")}) {
-    SCOPED_TRACE(layout);
-    EXPECT_EQ(launched(layout.c_str(), 3,
-                       [](const ApiRank& rank) {
-                         ibcoll_group* const world = ibcoll_world(rank.context);
-                         // As often as there would be no room for verdicts that nobody forgets.
-                         for (int i = 0; i < 100; ++i) {
-                           ibcoll_group* const left = shrunk(rank, world);
-                           if (left == nullptr) return;
-                           if (i % 20 == 0 && members_of(rank, left) != ranks_but(3, {}))
-                             rank.complain("other members");
-                           rank.good(ibcoll_group_free(left), "free");
-                         }
-                         int count = 0;
-                         rank.good(ibcoll_group_failed(world, nullptr, &count), "failed");
-                         if (count != 0) rank.complain("somebody has failed");
-                       }),
-              "");
+  for (const int most : {2, 1}) {
+    SCOPED_TRACE(most);
+    run(
+        3,
+        [](const ApiRank& rank) {
+          ibcoll_group* const world = ibcoll_world(rank.context);
+          // As often as there would be no room for verdicts that nobody forgets.
+          for (int i = 0; i < 100; ++i) {
+            ibcoll_group* const left = shrunk(rank, world);
+            if (left == nullptr) return;
+            if (i % 20 == 0 && members_of(rank, left) != ranks_but(3, {}))
+              rank.complain("other members");
+            rank.good(ibcoll_group_free(left), "free");
+          }
+          int count = 0;
+          rank.good(ibcoll_group_failed(world, nullptr, &count), "failed");
+          if (count != 0) rank.complain("somebody has failed");
+        },
+        most);
   }
 }
 
@@ -453,8 +469,10 @@ TEST_P(ShrinkFull, WhoeverDiesWhenever) { die_at_random(trials(400), 2); }
 TEST_P(ShrinkFull, WhoeverDiesAmidIt) { die_amid_shrinks(trials(1000), 2); }
 
 std::string network_of(const ::testing::TestParamInfo<const char*>& test) { return test.param; }
-INSTANTIATE_TEST_SUITE_P(, Shrink, ::testing::Values("shm", "loopback", "verbs"), network_of);
-INSTANTIATE_TEST_SUITE_P(, ShrinkFull, ::testing::Values("shm", "loopback", "verbs"), network_of);
+INSTANTIATE_TEST_SUITE_P(, Shrink, ::testing::Values("shm", "loopback", "verbs", "machines"),
+                         network_of);
+INSTANTIATE_TEST_SUITE_P(, ShrinkFull, ::testing::Values("shm", "loopback", "verbs", "machines"),
+                         network_of);
 
 }  // namespace
 }  // namespace ibcoll

@@ -70,8 +70,16 @@ struct Death {
   int ranks = 5;
   const char* layout = nullptr;  ///< a single server
   bool passes_on = victim == 1;  ///< what others get comes by the victim
+  bool on_machines = false;
+  bool leaves_nobody = false;  ///< on its machine
 
-  MulticastWay way() const { return {layout == nullptr ? "shm" : "loopback", layout, ranks}; }
+  MulticastWay way() const {
+    MulticastWay way{layout == nullptr ? "shm" : "loopback", layout, ranks};
+    way.on_machines = on_machines;
+    return way;
+  }
+  /// As the launcher gives it, if there is one.
+  int status() const { return on_machines ? 0 : 128 + SIGKILL; }
   /// To all but rank 0, the master, and maybe the victim.
   std::vector<int> others(bool without_victim) const {
     std::vector<int> members;
@@ -160,21 +168,23 @@ void send_past_death(const ApiRank& rank, const Death& death, Fates& fates) {
 /// A receive of any message, which may fail once, because of the victim's death: then it goes on.
 class Receiver {
  public:
-  Receiver(const ApiRank& rank, int victim) : rank_(rank), victim_(victim) {}
+  /// `cause`: it is known how the victim died.
+  Receiver(const ApiRank& rank, int victim, bool cause = true)
+      : rank_(rank), name_(fmt::format("rank {} {}", victim, cause ? "(" : "")) {}
 
   /// False: it has failed otherwise.
   bool receive(int64_t timeout_us, const ibcoll_message** message) {
     const ibcoll_status status = ibcoll_multicast_receive(rank_.context, timeout_us, message);
     if (status != IBCOLL_ERR_PEER_FAILED || told_) return rank_.good(status, "receive");
     told_ = true;
-    testing::expect(rank_, status, IBCOLL_ERR_PEER_FAILED, fmt::format("rank {} (", victim_));
+    testing::expect(rank_, status, IBCOLL_ERR_PEER_FAILED, name_);
     return receive(timeout_us, message);
   }
   bool told() const { return told_; }
 
  private:
   const ApiRank& rank_;
-  int victim_;
+  const std::string name_;
   bool told_ = false;
 };
 
@@ -182,7 +192,7 @@ class Receiver {
 void receive_past_death(const ApiRank& rank, const Death& death, const Fates& fates) {
   int next = 0;
   Letter later = death.later();
-  Receiver receiver(rank, death.victim);
+  Receiver receiver(rank, death.victim, !death.leaves_nobody);
   while (later.tag < kEnd + 20) {
     const ibcoll_message* message = nullptr;
     if (!receiver.receive(-1, &message)) return;
@@ -227,7 +237,7 @@ TEST_P(MulticastDeaths, LeaveTheOthersTheirMessages) {
       },
       &status);
   EXPECT_EQ(complaints, "");
-  EXPECT_EQ(status, 128 + SIGKILL);
+  EXPECT_EQ(status, death.status());
   EXPECT_EQ(shared.fates->gone, death.ranks - 1) << "somebody waits for ever";
 }
 
@@ -284,7 +294,7 @@ TEST_P(MulticastDeaths, OfAMasterSpareThoseOfOthers) {
       },
       &status);
   EXPECT_EQ(complaints, "");
-  EXPECT_EQ(status, 128 + SIGKILL);
+  EXPECT_EQ(status, death.status());
   EXPECT_EQ(shared.fates->gone, death.ranks - 1) << "somebody waits for ever";
 }
 
@@ -534,7 +544,10 @@ const Death kDeaths[] = {{"short_of_the_root", 1, 100},
                          {"long_of_another_servers_last", 4, 700'000, 5, "2,3"},
                          {"long_of_the_root_on_its_server", 1, 700'000, 5, "1,1,1,1,1"},
                          {"short_of_a_server_between", 3, 100, 5, "1,1,1,1,1", true},
-                         {"long_of_a_server_between", 3, 700'000, 5, "1,1,1,1,1", true}};
+                         {"long_of_a_server_between", 3, 700'000, 5, "1,1,1,1,1", true},
+                         {"short_of_another_machines_leader", 2, 100, 5, "2,3", true, true},
+                         {"long_of_another_machines_last", 4, 700'000, 5, "2,3", false, true},
+                         {"short_of_a_machine_between", 3, 100, 5, "1,1,1,1,1", true, true, true}};
 INSTANTIATE_TEST_SUITE_P(Deaths, MulticastDeaths, ::testing::ValuesIn(kDeaths), testing::named);
 
 struct Stop {
